@@ -1,0 +1,44 @@
+# Every target sets up what it needs in .venv and says what it does.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test test-engines check format bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+# A stamp per extra: the environment is rebuilt when pyproject.toml changes.
+$(VENV)/.installed-%: pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"warmroute needs Python 3.11 or newer; {sys.executable} is {v[0]}.{v[1]}. Try: make PYTHON=python3.12 …")'
+	@echo "==> Installing warmroute[$*] into $(VENV) (once; about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.installed-demo ## Four real model servers, three routing strategies, one table
+	@$(BIN)/warmroute demo $(ARGS)
+
+serve: $(VENV)/.installed-demo ## Run warmroute in the foreground; ARGS='--instances http://… --endpoint llm'
+	@$(BIN)/warmroute serve $(ARGS)
+
+test: $(VENV)/.installed-test ## All tests this machine can run; what it lacks is skipped with the reason
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed-test ## Format, lint, types, import contract
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.installed-test ## Let ruff write what it can
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-test ## Side-by-side speed against vllm-router, sglang-router, HAProxy and nginx
+	@$(BIN)/python benchmarks/gateway/run.py $(ARGS)
+
+clean: ## Remove the environment, caches and the demo's files
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage out build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

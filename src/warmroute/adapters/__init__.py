@@ -1,0 +1,1 @@
+"""The world: sockets, processes, files, databases and time."""

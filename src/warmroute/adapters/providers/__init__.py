@@ -1,0 +1,1 @@
+"""Who makes, lists and stops instances."""

@@ -1,0 +1,1 @@
+"""Joins the parts: settings, processes, supervision."""

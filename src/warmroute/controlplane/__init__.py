@@ -1,0 +1,1 @@
+"""Turns what callers asked for into instances that run, and tells the routers."""

@@ -1,0 +1,134 @@
+"""What the control plane needs from the world, as small protocols with in-memory fakes in ``adapters``."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from warmroute.core.fleet import Fleet
+from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+
+
+class InstancePhase(StrEnum):
+    """What a provider can say of an instance. Whether it serves is found out by asking its health route."""
+
+    RUNNING = "running"
+    """The server's process or URL exists; it may still be loading."""
+    EXITED = "exited"
+    """It ended by itself; ``detail`` says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOrder:
+    """Start this instance.
+
+    Attributes:
+        instance_id: Chosen by control; starting the same id twice is one instance.
+        endpoint: For names of logs and processes.
+        variant: Likewise.
+        instance_type: As declared in the settings.
+        image: Name of a declared image; None for the instance type's or provider's default.
+        environment: The model's Environment.
+        model_data_url: The model's ModelDataUrl.
+    """
+
+    instance_id: InstanceId
+    endpoint: EndpointName
+    variant: VariantName
+    instance_type: str
+    image: str | None
+    environment: dict[str, str] = field(default_factory=dict)
+    model_data_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFact:
+    """What a provider knows of an instance.
+
+    Attributes:
+        instance_id: As ordered.
+        instance_type: As ordered.
+        phase: Whether it is there.
+        generation: Grows when the server at this place is started anew.
+        host: Where it listens.
+        port: TCP port.
+        tls: HTTPS.
+        path_prefix: ``""`` or ``"/something"``.
+        api_key: The server's own key.
+        pid: Process id on this machine, where there is one.
+        detail: For people: exit status, last lines of the log.
+    """
+
+    instance_id: InstanceId
+    instance_type: str
+    phase: InstancePhase
+    generation: int
+    host: str
+    port: int
+    tls: bool = False
+    path_prefix: str = ""
+    api_key: str | None = field(default=None, repr=False)
+    pid: int | None = None
+    detail: str = ""
+
+
+class ProviderRefused(Exception):  # noqa: N818  (a refusal, with its reason for the caller, not a fault)
+    """The provider cannot start the instance; the text becomes the endpoint's FailureReason."""
+
+
+class Provider(Protocol):
+    """Makes, lists and stops instances. Every call may be repeated."""
+
+    async def start(self, order: InstanceOrder) -> None:
+        """Start an instance; return when it exists, not when it serves.
+
+        Raises:
+            ProviderRefused: It cannot be started, and why.
+        """
+        ...
+
+    async def list(self) -> tuple[InstanceFact, ...]:
+        """Return every instance that exists, those of an earlier control process included."""
+        ...
+
+    async def stop(self, instance_id: InstanceId, grace_s: float) -> None:
+        """Stop one: ask, wait up to ``grace_s``, then insist; return when it is gone, as unknown ids are."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """An answer of a health route.
+
+    Attributes:
+        ready: The server can take requests.
+        model_name: Its own model name from ``/v1/models``; None when it has no such route.
+        detail: What it said, for people.
+    """
+
+    ready: bool
+    model_name: str | None = None
+    detail: str = ""
+
+
+class HealthProbe(Protocol):
+    """Asks a model server how it is."""
+
+    async def probe(self, fact: InstanceFact, health_path: str | None) -> Health:
+        """Ask once, within two seconds (SageMaker's own bound); failures are an answer, not an error."""
+        ...
+
+
+class RouterStream(Protocol):
+    """The routers, as control sees them."""
+
+    async def publish(self, fleet: Fleet, wait_s: float) -> bool:
+        """Send a fleet to every router.
+
+        Returns:
+            True when all acknowledged it within ``wait_s``, or none is connected.
+        """
+        ...
+
+    def open_leases(self, target_id: TargetId, generation: int) -> int | None:
+        """Return the leases open on a target over all routers; None when a router has not said yet."""
+        ...

@@ -1,0 +1,1 @@
+"""The words everybody shares: identifiers, limits, errors, the fleet, decisions and facts."""

@@ -1,0 +1,86 @@
+"""What routing answers: a target with a lease and the reason, or a refusal with the reason."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from warmroute.core.fleet import RoutingStrategy, Target
+from warmroute.core.ids import VariantName
+
+
+class Reason(StrEnum):
+    """Why this target. A metric label and part of every receipt."""
+
+    RANDOM = "random"
+    LEAST_OUTSTANDING = "least_outstanding"
+    AFFINITY = "affinity"
+    """The first of the key's own order."""
+    OVERFLOW = "overflow"
+    """A later one of the key's order: those before it were at or above the threshold."""
+    SATURATED = "saturated"
+    """Every candidate was at or above the threshold: the least loaded one."""
+    NO_KEY = "no_key"
+    """The request has no text to make a key of: routed as LEAST_OUTSTANDING_REQUESTS."""
+    ONLY_CANDIDATE = "only_candidate"
+
+
+class Refusal(StrEnum):
+    """Why no target."""
+
+    NO_TARGET = "no_target"
+    """The variant has none in service."""
+    ALL_EJECTED = "all_ejected"
+    """It has some, and all of them have failed recently."""
+    ALL_TRIED = "all_tried"
+    """Every one was tried by this invocation already."""
+    UNKNOWN_VARIANT = "unknown_variant"
+
+
+@dataclass(slots=True)
+class Lease:
+    """A reservation on a target: taken with the pick, released exactly once.
+
+    Not frozen: it is a row of the ledger, built once per attempt.
+    """
+
+    variant_key: tuple[str, str]
+    target: Target
+    generation: int
+    released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A target was picked and reserved.
+
+    Attributes:
+        lease: Must be given back exactly once.
+        variant: The variant that serves it.
+        strategy: Of the variant.
+        reason: Why this target.
+        rank: Its place in the key's order, 0 = home; -1 when the strategy has no order.
+        in_flight: Leases open on the target before this one.
+        candidates: How many targets could have been picked.
+    """
+
+    lease: Lease
+    variant: VariantName
+    strategy: RoutingStrategy
+    reason: Reason
+    rank: int
+    in_flight: int
+    candidates: int
+
+    @property
+    def target(self) -> Target:
+        """The target that serves the attempt."""
+        return self.lease.target
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing could be picked."""
+
+    refusal: Refusal
+
+
+Decision = Assigned | Refused

@@ -1,0 +1,73 @@
+"""Every bound warmroute has, named once, with its unit and its reason.
+
+Limits an operator may change have their default here and their key in ``warmroute.toml``
+(see ``app/config.py``); the others are fixed.
+"""
+
+from typing import Final
+
+# --- What a client may send -----------------------------------------------------------------
+BODY_BYTES_MAX: Final = 25 * 1024 * 1024
+"""One request body. SageMaker's published limit for real-time inference is 25 MB."""
+BUFFERED_BODIES_BYTES_MAX: Final = 512 * 1024 * 1024
+"""All request bodies held at once by one router, so that many large uploads cannot exhaust memory."""
+HEAD_BYTES_MAX: Final = 32 * 1024
+"""Request line and headers together. A 12-hour bearer token with session credentials takes about 3 KB."""
+HEADER_COUNT_MAX: Final = 100
+"""Header fields in one request; the same default as Apache httpd and hyper."""
+PIPELINED_BYTES_MAX: Final = 64 * 1024
+"""Bytes read ahead on a connection whose request is still running; reading pauses above it."""
+
+# --- How long things may take, in seconds ---------------------------------------------------
+HEAD_READ_S_MAX: Final = 10.0
+"""From the first byte of a request to the end of its headers."""
+BODY_IDLE_S_MAX: Final = 30.0
+"""Between two pieces of a request body."""
+KEEP_ALIVE_IDLE_S_MAX: Final = 75.0
+"""A client connection without a request. Above boto3's and the OpenAI SDK's own pool idle times."""
+CONNECT_S: Final = 1.0
+"""Opening a connection to an instance."""
+FIRST_BYTE_NATIVE_S: Final = 55.0
+"""Until an instance answers a native invocation: boto3 stops reading at 60 s and would send again."""
+FIRST_BYTE_OPENAI_S: Final = 300.0
+"""The same on the OpenAI routes, where clients wait 600 s by default."""
+CHUNK_IDLE_S: Final = 60.0
+"""Between two pieces of a response."""
+NATIVE_STREAM_TOTAL_S: Final = 480.0
+"""A native response stream as a whole: SageMaker's published 8 minutes."""
+DRAIN_S: Final = 10.0
+"""From SIGTERM to the end of the process."""
+
+# --- Upstream connections -------------------------------------------------------------------
+UPSTREAM_IDLE_S_MAX: Final = 4.0
+"""An idle connection to an instance is retired then: uvicorn and llama.cpp close theirs at 5 s."""
+UPSTREAM_IDLE_CONNECTIONS_MAX: Final = 128
+"""Idle connections kept per target."""
+UPSTREAM_HEAD_BYTES_MAX: Final = 64 * 1024
+"""Status line and headers of an instance's answer."""
+WRITE_HIGH_WATER_BYTES: Final = 256 * 1024
+"""Unsent bytes towards one peer above which reading from the other stops."""
+ERROR_BODY_BYTES_MAX: Final = 64 * 1024
+"""How much of an instance's error body is quoted to the caller."""
+
+# --- Routing --------------------------------------------------------------------------------
+PREFIX_LENGTH_MIN: Final = 1024
+PREFIX_LENGTH_MAX: Final = 65536
+"""PrefixLength, from SageMaker's service model (PrefixAwareRoutingPrefixLength)."""
+CONCURRENCY_THRESHOLD_MIN: Final = 1
+CONCURRENCY_THRESHOLD_MAX: Final = 1024
+"""ConcurrencyThreshold, from SageMaker's service model."""
+PREFIX_AWARE_ID_CHARACTERS_MAX: Final = 64
+"""X-Amzn-SageMaker-Prefix-Aware-Id, from the runtime service model."""
+ATTEMPTS_MAX: Final = 4
+"""Tries of one invocation, the first included; each further one only where nothing can have run."""
+RETRY_BUDGET_RATIO: Final = 0.2
+"""Retries per invocation, over a sliding window, above which failures go to the caller at once."""
+RETRY_BUDGET_FLOOR: Final = 64
+"""Retries always available in a window, so that a quiet endpoint can retry at all."""
+
+# --- Fleet ----------------------------------------------------------------------------------
+FLEET_MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""One message between control and a router; about 100,000 targets."""
+APPLY_S: Final = 0.2
+"""How long control waits for the routers to acknowledge a change before it answers the call."""

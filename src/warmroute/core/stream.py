@@ -1,0 +1,66 @@
+"""Messages between control and the routers.
+
+Down: ``Publish`` carries a whole fleet. Up: a router says hello, acknowledges versions, and reports
+what it finds out about instances and what it counted.
+"""
+
+from dataclasses import dataclass, field
+
+from warmroute.core.fleet import Fleet
+from warmroute.core.ids import TargetId
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Control → router: this is the fleet now."""
+
+    fleet: Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Router → control, first on every connection."""
+
+    router: str
+    pid: int
+    fleet_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Router → control: every decision from now on is made with this version."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReport:
+    """Router → control: what is open on a target, and whether it was ejected.
+
+    Sent when either changes for a target that drains or is ejected, so that control knows when a
+    draining target is idle and when an instance looks broken from where the traffic is.
+    """
+
+    target_id: TargetId
+    generation: int
+    in_flight: int
+    ejected: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Router → control, about once a second: totals since the router started.
+
+    Attributes:
+        values: (metric name, labels as ``(name, value)`` pairs, total).
+        histograms: (metric name, labels, bucket counts in the catalogue's bounds, sum).
+    """
+
+    values: tuple[tuple[str, tuple[tuple[str, str], ...], float], ...] = ()
+    histograms: tuple[tuple[str, tuple[tuple[str, str], ...], tuple[int, ...], float], ...] = field(
+        default=()
+    )
+
+
+FromRouter = Hello | Applied | TargetReport | Counters

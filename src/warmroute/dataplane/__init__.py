@@ -1,0 +1,1 @@
+"""The way of a request: from a parsed message to a target and back."""

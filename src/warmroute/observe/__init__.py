@@ -1,0 +1,1 @@
+"""Projections of facts: metrics, access log lines and receipts."""

@@ -1,0 +1,1 @@
+"""SageMaker's resources: records, validation, operations and life cycles, as pure functions."""
