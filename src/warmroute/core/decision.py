@@ -40,11 +40,17 @@ class Lease:
     """A reservation on a target: taken with the pick, released exactly once.
 
     Not frozen: it is a row of the ledger, built once per attempt.
+
+    Attributes:
+        target: Where the place is reserved.
+        generation: Of the target when the lease was taken.
+        book: The book it was taken from; nobody but routing looks inside.
+        released: Set by the ledger.
     """
 
-    variant_key: tuple[str, str]
     target: Target
     generation: int
+    book: object
     released: bool = False
 
 

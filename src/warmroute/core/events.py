@@ -1,0 +1,96 @@
+"""Facts about attempts and invocations, in the past tense.
+
+Routing, metrics and the access log are all projections of these; nobody counts anywhere else.
+Times are nanoseconds of one monotonic clock.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from warmroute.core.decision import Lease
+
+
+class FailureCause(StrEnum):
+    """How an attempt failed on its instance."""
+
+    CONNECT_FAILED = "connect_failed"
+    STALE_CONNECTION = "stale_connection"
+    """A reused connection turned out closed before the whole request was handed to the kernel."""
+    LOADING = "loading"
+    """503 from a server that says it is still loading its model."""
+    CLOSED = "closed"
+    """The connection ended before an answer."""
+    FIRST_BYTE_TIMEOUT = "first_byte_timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    """No piece of the answer for too long."""
+    TOTAL_TIMEOUT = "total_timeout"
+    BROKEN = "broken"
+    """The answer ended in its middle."""
+    MALFORMED = "malformed"
+    """The answer is not HTTP, or its head is over the limit."""
+    SERVER_ERROR = "server_error"
+    """A complete answer with a 5xx status."""
+
+    @property
+    def nothing_ran(self) -> bool:
+        """Whether the model cannot have worked on the request, so that another target may."""
+        return self in _NOTHING_RAN
+
+
+_NOTHING_RAN = frozenset({FailureCause.CONNECT_FAILED, FailureCause.STALE_CONNECTION, FailureCause.LOADING})
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The attempt's answer went through to its end (or was a client's mistake, answered by the model)."""
+
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The instance failed the attempt."""
+
+    lease: Lease
+    cause: FailureCause
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The caller went away, or we ended the attempt ourselves; says nothing about the instance."""
+
+    lease: Lease
+
+
+AttemptEnded = Completed | Failed | Cancelled
+
+
+@dataclass(slots=True)
+class Invocation:
+    """The record of one invocation, handed to the projections once, when it has ended.
+
+    Not frozen: it is filled in on the way and read once. Times are nanoseconds, 0 = did not happen.
+    """
+
+    request_id: str
+    route: str
+    started_ns: int
+    endpoint: str = ""
+    variant: str = ""
+    target: str = ""
+    strategy: str = ""
+    reason: str = ""
+    principal: str = ""
+    rank: int = -1
+    in_flight: int = 0
+    attempts: int = 0
+    status: int = 0
+    outcome: str = ""
+    """``completed``, ``failed``, ``cancelled`` or ``rejected``."""
+    problem: str = ""
+    cause: str = ""
+    bytes_in: int = 0
+    bytes_out: int = 0
+    dispatched_ns: int = 0
+    first_byte_ns: int = 0
+    ended_ns: int = 0

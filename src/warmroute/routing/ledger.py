@@ -1,0 +1,83 @@
+"""The ledger: which leases are open on which target. One book per variant.
+
+A lease is taken in the same step as the pick and released exactly once, on every path. The count of
+a target is never negative: a second release is a broken assumption and raises; a release for an
+older generation of a target is void.
+"""
+
+from warmroute.core.decision import Lease
+from warmroute.core.fleet import Target
+from warmroute.routing.health import HealthRecord
+
+
+class TargetRow:
+    """What routing keeps about one target. Mutable on purpose: read and written on every decision.
+
+    Attributes:
+        target: As the fleet describes it.
+        name: The target's id as bytes, the input of the rendezvous order.
+        in_flight: Open leases of the present generation.
+        health: Recent failures, ejection and probation.
+        gone: No longer in the fleet; the row lives on until its leases are released.
+    """
+
+    __slots__ = ("gone", "health", "in_flight", "name", "target")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.name = target.target_id.encode()
+        self.in_flight = 0
+        self.health = HealthRecord()
+        self.gone = False
+
+    def __repr__(self) -> str:
+        state = "gone" if self.gone else self.target.state.value
+        if self.health.ejected:
+            state += ", ejected"
+        return f"<{self.target.target_id} #{self.target.generation} {state}, {self.in_flight} in flight>"
+
+    def renew(self, target: Target) -> None:
+        """Take over a new description; a new generation starts with no leases and no past."""
+        if target.generation != self.target.generation:
+            self.in_flight = 0
+            self.health = HealthRecord()
+        self.target = target
+        self.gone = False
+
+
+class Ledger:
+    """The open leases of one variant."""
+
+    __slots__ = ("open_leases", "void_releases")
+
+    def __init__(self) -> None:
+        self.open_leases = 0
+        """Leases taken and not yet released, void ones included: what exchanges still hold."""
+        self.void_releases = 0
+
+    def take(self, row: TargetRow, book: object) -> Lease:
+        """Reserve a place on a target; ``book`` is where the release will look for it."""
+        row.in_flight += 1
+        self.open_leases += 1
+        return Lease(row.target, row.target.generation, book)
+
+    def release(self, lease: Lease, row: TargetRow | None) -> bool:
+        """Give a lease back.
+
+        Args:
+            lease: From `take`; must not have been released.
+            row: The target's present row, None when it is no longer known.
+
+        Returns:
+            Whether it counted; False for a lease of an older generation.
+        """
+        assert not lease.released, f"lease on {lease.target.target_id} released twice"
+        lease.released = True
+        self.open_leases -= 1
+        assert self.open_leases >= 0, "more leases released than taken"
+        if row is None or row.target.generation != lease.generation:
+            self.void_releases += 1
+            return False
+        row.in_flight -= 1
+        assert row.in_flight >= 0, f"negative in-flight count on {lease.target.target_id}"
+        return True
