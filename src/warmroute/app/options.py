@@ -6,9 +6,10 @@ process's options hold secrets. A router process imports this module, so it impo
 
 import sys
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from warmroute.core import limits
 from warmroute.core.declaration import EndpointDeclaration
@@ -21,50 +22,88 @@ EXIT_CONFIGURATION = 2
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
-    """Bounds on what a router holds; ``[limits]`` of the settings. Reasons in ``core/limits.py``.
+    """Bounds on what one router process holds. The reasons for the defaults are in ``core/limits.py``."""
 
-    Attributes:
-        body_bytes: One request body.
-        buffered_bodies_bytes: All request bodies held at once by one router.
-        head_bytes: Request line and headers together.
-        header_count: Header fields in one request.
-        upstream_idle_connections: Idle connections kept per target.
-        write_high_water_bytes: Unsent bytes towards one peer above which reading from the other stops.
-    """
-
-    body_bytes: int = limits.BODY_BYTES_MAX
-    buffered_bodies_bytes: int = limits.BUFFERED_BODIES_BYTES_MAX
-    head_bytes: int = limits.HEAD_BYTES_MAX
-    header_count: int = limits.HEADER_COUNT_MAX
-    upstream_idle_connections: int = limits.UPSTREAM_IDLE_CONNECTIONS_MAX
-    write_high_water_bytes: int = limits.WRITE_HIGH_WATER_BYTES
+    body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30, description="One request body.")] = (
+        limits.BODY_BYTES_MAX
+    )
+    buffered_bodies_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            le=1 << 40,
+            description="All request bodies held at once; a request beyond it is answered with 503.",
+        ),
+    ] = limits.BUFFERED_BODIES_BYTES_MAX
+    head_bytes: Annotated[
+        int, Meta(ge=4096, le=1 << 20, description="Request line and headers of one request together.")
+    ] = limits.HEAD_BYTES_MAX
+    header_count: Annotated[int, Meta(ge=16, le=1000, description="Header fields in one request.")] = (
+        limits.HEADER_COUNT_MAX
+    )
+    upstream_idle_connections: Annotated[
+        int, Meta(ge=0, le=10_000, description="Idle connections kept open to each instance.")
+    ] = limits.UPSTREAM_IDLE_CONNECTIONS_MAX
+    write_high_water_bytes: Annotated[
+        int,
+        Meta(
+            ge=4096,
+            le=1 << 26,
+            description="Unsent bytes towards one peer above which reading from the other one stops.",
+        ),
+    ] = limits.WRITE_HIGH_WATER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a router waits, in seconds; ``[timeouts]`` of the settings. Reasons in ``core/limits.py``.
+    """How long a router waits, in seconds. The reasons for the defaults are in ``core/limits.py``."""
 
-    Attributes:
-        connect_s: Opening a connection to an instance.
-        first_byte_native_s: Until an instance answers a native invocation.
-        first_byte_openai_s: The same on the OpenAI routes.
-        chunk_idle_s: Between two pieces of a response.
-        native_stream_total_s: A native response stream as a whole.
-        head_read_s: From the first byte of a request to the end of its headers.
-        body_idle_s: Between two pieces of a request body.
-        keep_alive_idle_s: A client connection without a request.
-        upstream_idle_s: An idle connection to an instance is retired then.
-    """
-
-    connect_s: float = limits.CONNECT_S
-    first_byte_native_s: float = limits.FIRST_BYTE_NATIVE_S
-    first_byte_openai_s: float = limits.FIRST_BYTE_OPENAI_S
-    chunk_idle_s: float = limits.CHUNK_IDLE_S
-    native_stream_total_s: float = limits.NATIVE_STREAM_TOTAL_S
-    head_read_s: float = limits.HEAD_READ_S_MAX
-    body_idle_s: float = limits.BODY_IDLE_S_MAX
-    keep_alive_idle_s: float = limits.KEEP_ALIVE_IDLE_S_MAX
-    upstream_idle_s: float = limits.UPSTREAM_IDLE_S_MAX
+    connect_s: Annotated[
+        float,
+        Meta(
+            ge=0.05,
+            le=60,
+            description="Opening a connection to an instance; then the next instance is tried.",
+        ),
+    ] = limits.CONNECT_S
+    first_byte_native_s: Annotated[
+        float,
+        Meta(
+            ge=0.1,
+            le=3600,
+            description="Until an instance answers a native invocation. "
+            "boto3 stops reading at 60 s and sends again, so a longer time needs a longer `read_timeout` "
+            "in every client.",
+        ),
+    ] = limits.FIRST_BYTE_NATIVE_S
+    first_byte_openai_s: Annotated[
+        float, Meta(ge=0.1, le=86_400, description="Until an instance answers on an OpenAI route.")
+    ] = limits.FIRST_BYTE_OPENAI_S
+    chunk_idle_s: Annotated[
+        float, Meta(ge=0.1, le=3600, description="Between two pieces of an instance's answer.")
+    ] = limits.CHUNK_IDLE_S
+    native_stream_total_s: Annotated[
+        float, Meta(ge=1, le=86_400, description="A native response stream from beginning to end.")
+    ] = limits.NATIVE_STREAM_TOTAL_S
+    head_read_s: Annotated[
+        float,
+        Meta(ge=0.1, le=600, description="From the first byte of a request to the end of its headers."),
+    ] = limits.HEAD_READ_S_MAX
+    body_idle_s: Annotated[
+        float, Meta(ge=0.1, le=600, description="Between two pieces of a request body.")
+    ] = limits.BODY_IDLE_S_MAX
+    keep_alive_idle_s: Annotated[
+        float, Meta(ge=0.1, le=86_400, description="A client connection on which no request runs.")
+    ] = limits.KEEP_ALIVE_IDLE_S_MAX
+    upstream_idle_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="An idle connection to an instance is closed then. "
+            "Keep it below the keep-alive time of the model servers: 5 s for uvicorn and llama.cpp.",
+        ),
+    ] = limits.UPSTREAM_IDLE_S_MAX
 
 
 @dataclass(frozen=True, slots=True)
