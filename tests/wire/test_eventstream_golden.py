@@ -5,7 +5,7 @@ from warmroute.wire.eventstream import exception, payload_part
 
 def test_a_payload_part_is_these_bytes():
     assert payload_part(b"Hi") == (
-        b"\x00\x00\x00\x6b\x00\x00\x00\x59\x99\x77\x06\x50"
+        b"\x00\x00\x00\x6b\x00\x00\x00\x59\x99\x77\x70\x65"
         b"\x0d:message-type\x07\x00\x05event"
         b"\x0b:event-type\x07\x00\x0bPayloadPart"
         b"\x0d:content-type\x07\x00\x18application/octet-stream"
