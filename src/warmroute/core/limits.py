@@ -47,6 +47,9 @@ UPSTREAM_HEAD_BYTES_MAX: Final = 64 * 1024
 """Status line and headers of an instance's answer."""
 WRITE_HIGH_WATER_BYTES: Final = 256 * 1024
 """Unsent bytes towards one peer above which reading from the other stops."""
+WHOLE_ANSWER_BYTES_MAX: Final = 1024 * 1024
+"""A plain answer up to this length is passed on only when it is whole: if it breaks before, the caller
+gets an error that no SDK sends again, instead of a connection that ends too early, which all of them do."""
 ERROR_BODY_BYTES_MAX: Final = 64 * 1024
 """How much of an instance's error body is quoted to the caller."""
 
@@ -71,3 +74,27 @@ FLEET_MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """One message between control and a router; about 100,000 targets."""
 APPLY_S: Final = 0.2
 """How long control waits for the routers to acknowledge a change before it answers the call."""
+
+# --- Local instances ------------------------------------------------------------------------
+INSTANCE_LOG_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A model server's log; above it only the newest ``INSTANCE_LOG_KEPT_BYTES`` stay."""
+INSTANCE_LOG_KEPT_BYTES: Final = 1024 * 1024
+"""What is kept of a log that grew too long: some thousands of lines, enough to see what it was doing."""
+ENDED_LOGS_MAX: Final = 16
+"""Logs kept of instances that ended by themselves and were replaced, the oldest removed first."""
+EXIT_DETAIL_LINES: Final = 5
+"""Last lines of the log in what is told about an instance that ended."""
+EXIT_DETAIL_CHARACTERS_MAX: Final = 600
+"""Those lines together: FailureReason holds 1,024 characters (SageMaker's service model)."""
+
+# --- Processes ------------------------------------------------------------------------------
+LISTEN_BACKLOG: Final = 1024
+"""Connections the kernel holds while a router is busy or being restarted."""
+RESTART_DELAY_S_MIN: Final = 0.1
+"""Before a process that ended is started again; doubled each time."""
+RESTART_DELAY_S_MAX: Final = 5.0
+"""The longest such delay: an operator who mends the cause need not wait long."""
+RESTART_RESET_S: Final = 30.0
+"""A process that ran this long begins again with the shortest delay."""
+LOG_LINE_BYTES_MAX: Final = 64 * 1024
+"""Of a child's log; a longer line is passed on in pieces."""
