@@ -8,7 +8,7 @@ from warmroute.core.events import FailureCause
 from warmroute.core.limits import ATTEMPTS_MAX, RETRY_BUDGET_FLOOR, RETRY_BUDGET_RATIO
 
 WINDOW_NS = 10_000_000_000
-"""Window of the budget; two halves, so that it slides without a list of times."""
+"""Window of the budget. Two are kept, so that it slides without a list of times."""
 
 
 class RetryBudget:
@@ -43,7 +43,8 @@ class RetryBudget:
         self._past_invocations = self._invocations if recent else 0
         self._past_retries = self._retries if recent else 0
         self._invocations = self._retries = 0
-        self._began_ns = now_ns
+        # One window on, not now: a window that ended late must not keep the past for longer than two.
+        self._began_ns = self._began_ns + WINDOW_NS if recent else now_ns
 
 
 def may_try_again(cause: FailureCause, *, attempts: int, budget: RetryBudget, now_ns: int) -> bool:
