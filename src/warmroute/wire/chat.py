@@ -1,0 +1,376 @@
+r"""Reading OpenAI-type request bodies, and replacing the model's name in them.
+
+**Key version 1.** The text of the routing key is the plain concatenation, with nothing in between, of
+
+* chat: the text of ``messages`` in order: ``content`` where it is a string, and the text parts of it
+  where it is a list; whatever the role, tool results included; names, tool calls, refusals, images
+  and ``tools`` are left out;
+* completions: ``prompt``, a list of strings joined; token ids have no text;
+* embeddings: ``input``, likewise;
+* responses: ``instructions``, then ``input``: the string, or the content of its items as in chat;
+* messages (Anthropic): ``system``, then ``messages``, both as in chat.
+
+A change to any of this moves every key and needs a new version.
+
+Source: SageMaker's words on PREFIX_AWARE (text content of ``messages``); the request schemas of the
+OpenAI and Anthropic APIs. Where they are silent the choice above is ours.
+"""
+
+import codecs
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from warmroute.core.errors import Failure, Problem
+
+KEY_VERSION: Final = 1
+"""Version of the text extraction described above."""
+
+_UTF8_PIECE_BYTES: Final = 1024 * 1024  # validated piecewise, so that a large body needs no second copy
+_NO_VALUE: Final = Raw(b"")
+_TEXT_PARTS: Final = ("text", "input_text", "output_text")  # no set: a type of any kind may be compared
+
+
+class BodyKind(Enum):
+    """Which API a body belongs to; its route says so."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+
+
+@dataclass(slots=True)
+class OpenAIRequest:
+    """What routing and the relay need of a body.
+
+    Not frozen: one is built per request, on the hot path.
+
+    Attributes:
+        text: The text of the routing key, at most the asked-for number of code points; empty when
+            the body has none.
+        cache_key: ``prompt_cache_key``; None when absent or not a string.
+        model: ``model``; None when absent or not a string.
+        stream: Whether ``stream`` is true.
+    """
+
+    text: str
+    cache_key: str | None
+    model: str | None
+    stream: bool
+
+
+class _Message(Struct, gc=False):
+    """For a little text out of a long body: content is decoded only while text is missing."""
+
+    content: Raw = _NO_VALUE
+
+
+class _WholeMessage(Struct, gc=False):
+    """For most of the text: one pass is twice as fast as going back to every content."""
+
+    content: object = None
+
+
+_AnyMessage = TypeVar("_AnyMessage", _Message, _WholeMessage)
+
+
+class _Body(Struct, Generic[_AnyMessage], gc=False):
+    messages: list[_AnyMessage] = []
+    prompt: Raw = _NO_VALUE
+    input: Raw = _NO_VALUE
+    instructions: Raw = _NO_VALUE
+    system: Raw = _NO_VALUE
+    model: str | None = None
+    stream: bool | None = None
+    prompt_cache_key: str | None = None
+
+
+class _Model(Struct, gc=False):
+    model: Raw = _NO_VALUE
+
+
+_decode_start: Final = msgspec.json.Decoder(_Body[_Message]).decode
+_decode_whole: Final = msgspec.json.Decoder(_Body[_WholeMessage]).decode
+_decode_model: Final = msgspec.json.Decoder(_Model).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_any: Final = msgspec.json.Decoder().decode
+
+
+def read(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Failure:
+    """Read a request body as far as routing needs it.
+
+    Args:
+        body: The whole body.
+        kind: The API it belongs to.
+        characters_max: Code points of text wanted, at least 0.
+
+    Returns:
+        The request; or BAD_REQUEST, with the place, for what is not one JSON object in UTF-8. A body
+        whose members have unexpected shapes is a request without the parts that cannot be read: the
+        model server judges it.
+
+    Cost: 25 µs for 32 KB of ASCII on one core of a small machine, 80 µs for 32 KB of CJK text.
+    """
+    if not body.isascii() and (failure := _not_utf8(body)) is not None:
+        return failure  # the decoder below skips strings that nobody reads without looking at them
+    text = _Text(characters_max)
+    decode = _decode_whole if len(body) <= 2 * characters_max else _decode_start
+    try:
+        fields = decode(body)
+    except msgspec.ValidationError:
+        return _read_unusual(body, kind, characters_max)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _malformed(body, error)
+    _collect(text, fields, kind)
+    return OpenAIRequest(text.result(), fields.prompt_cache_key, fields.model, fields.stream is True)
+
+
+def _not_utf8(body: bytes) -> Failure | None:
+    view = memoryview(body)
+    size = len(body)
+    at = 0
+    while at < size:
+        try:
+            end = at + _UTF8_PIECE_BYTES
+            at += codecs.utf_8_decode(view[at:end], "strict", end >= size)[1]
+        except UnicodeDecodeError as error:
+            return Failure(
+                Problem.BAD_REQUEST,
+                f"The request body is not UTF-8: {error.reason} (byte {at + error.start}).",
+            )
+    return None
+
+
+def _malformed(body: bytes, error: Exception) -> Failure:
+    if isinstance(error, RecursionError):
+        return Failure(Problem.BAD_REQUEST, "The request body nests objects or arrays too deeply.")
+    detail = str(error)
+    if "(byte " not in detail:
+        detail = f"{detail} (byte {len(body)})"
+    return Failure(Problem.BAD_REQUEST, f"The request body is not valid JSON: {detail}.")
+
+
+def _read_unusual(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Failure:
+    """Read a body in which some member has a shape its API does not know."""
+    try:
+        raw = _decode_members(body)
+    except msgspec.ValidationError as error:
+        return Failure(Problem.BAD_REQUEST, f"The request body must be a JSON object: {error}.")
+    except (msgspec.DecodeError, RecursionError) as error:
+        return _malformed(body, error)
+    values = {name: _value(raw[name]) for name in ("model", "stream", "prompt_cache_key") if name in raw}
+    fields = _Body[_Message](
+        prompt=raw.get("prompt", _NO_VALUE),
+        input=raw.get("input", _NO_VALUE),
+        instructions=raw.get("instructions", _NO_VALUE),
+        system=raw.get("system", _NO_VALUE),
+    )
+    text = _Text(characters_max)
+    _collect(text, fields, kind)
+    if kind in (BodyKind.CHAT, BodyKind.MESSAGES):
+        text.items(_value(raw.get("messages", _NO_VALUE)))
+    model, cache_key = values.get("model"), values.get("prompt_cache_key")
+    return OpenAIRequest(
+        text.result(),
+        cache_key if isinstance(cache_key, str) else None,
+        model if isinstance(model, str) else None,
+        values.get("stream") in (True, 1),  # servers written with pydantic take 1 for true
+    )
+
+
+def _value(raw: Raw) -> object:
+    """Decode one member; None for an absent one and for a value Python cannot hold."""
+    try:
+        return _decode_any(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _collect(text: "_Text", fields: _Body[_Message] | _Body[_WholeMessage], kind: BodyKind) -> None:
+    match kind:
+        case BodyKind.CHAT:
+            text.messages(fields.messages)
+        case BodyKind.COMPLETIONS:
+            text.content(_value(fields.prompt))
+        case BodyKind.EMBEDDINGS:
+            text.content(_value(fields.input))
+        case BodyKind.RESPONSES:
+            text.content(_value(fields.instructions))
+            if text.missing > 0:
+                value = _value(fields.input)
+                text.content(value) if isinstance(value, str) else text.items(value)
+        case BodyKind.MESSAGES:
+            text.content(_value(fields.system))
+            text.messages(fields.messages)
+
+
+class _Text:
+    """Gathers text until there is enough of it."""
+
+    __slots__ = ("_found", "characters_max", "missing")
+
+    def __init__(self, characters_max: int) -> None:
+        self._found: list[str] = []
+        self.characters_max = characters_max
+        self.missing = characters_max
+
+    def result(self) -> str:
+        text = "".join(self._found)
+        return text if self.missing >= 0 else text[: self.characters_max]
+
+    def messages(self, messages: Sequence[_Message | _WholeMessage]) -> None:
+        for message in messages:
+            if self.missing <= 0:
+                return
+            content = message.content
+            self.content(_value(content) if isinstance(content, Raw) else content)
+
+    def items(self, items: object) -> None:
+        if isinstance(items, list):
+            for item in items:
+                if self.missing <= 0:
+                    return
+                if isinstance(item, dict):
+                    self.content(item.get("content"))
+
+    def content(self, content: object) -> None:
+        if isinstance(content, str):
+            self._found.append(content)
+            self.missing -= len(content)
+        elif isinstance(content, list):
+            for part in content:
+                if isinstance(part, dict) and part.get("type") in _TEXT_PARTS:
+                    part = part.get("text")  # noqa: PLW2901  (a part is its text from here on)
+                if isinstance(part, str):
+                    self._found.append(part)
+                    self.missing -= len(part)
+
+
+# --- The model's name -------------------------------------------------------------------------
+
+_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOP_TOKEN: Final = re.compile(_STRING + rb"|[{}\[\],]", re.DOTALL)
+_DEEP_TOKEN: Final = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
+_SCALAR: Final = re.compile(_STRING + rb"|[^\s,}]+", re.DOTALL)
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+_COLON: Final = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*")
+_AFTER_MEMBER: Final = re.compile(rb"[ \t\r\n]*[,}][ \t\r\n]*")
+
+
+def splice_model(body: bytes, model: str) -> bytes:
+    """Replace the value of the top-level ``model`` and leave every other byte as it is.
+
+    Args:
+        body: A JSON object, as ``read`` has accepted it.
+        model: The new name.
+
+    Returns:
+        The body with the new name: in place of every top-level ``model`` (parsers differ in which of
+        several they believe), else as a first member. A body that is no JSON object comes back
+        unchanged.
+
+    Cost: 25 µs for 32 KB with ten members. A body that names a top-level member twice, or with
+    escapes, is walked token by token instead, about 0.2 µs each.
+    """
+    try:
+        members = _decode_members(body)
+    except (msgspec.DecodeError, RecursionError):
+        return body
+    name = msgspec.json.encode(model)
+    if "model" not in members:
+        return _insert(body, name, empty=not members)
+    place = _place(body, members)
+    if place is None:
+        return _splice(body, name)
+    return b"".join((body[: place[0]], name, body[place[1] :]))
+
+
+def _place(body: bytes, members: dict[str, Raw]) -> tuple[int, int] | None:
+    """Return where the value of the only ``model`` starts and ends; None where this cannot tell.
+
+    The decoder gives every value but not its offset. Going over the members in order and comparing
+    finds the offsets: a value that is followed by a comma or the end can only be the one decoded.
+    """
+    place = None
+    at = _after_space(body, body.index(b"{") + 1)
+    for name, raw in members.items():
+        key = b'"' + name.encode() + b'"'
+        if not body.startswith(key, at) or (colon := _COLON.match(body, at + len(key))) is None:
+            return None
+        start = colon.end()
+        value = bytes(raw)
+        end = start + len(value)
+        if not body.startswith(value, start) or (after := _AFTER_MEMBER.match(body, end)) is None:
+            return None
+        if name == "model":
+            place = (start, end)
+        at = after.end()
+    return place if at == len(body) else None
+
+
+def _after_space(body: bytes, at: int) -> int:
+    space = _SPACE.match(body, at)
+    assert space is not None, "the pattern matches the empty string"
+    return space.end()
+
+
+def _insert(body: bytes, name: bytes, *, empty: bool) -> bytes:
+    at = body.index(b"{") + 1
+    return b"".join((body[:at], b'"model":', name, b"" if empty else b",", body[at:]))
+
+
+def _splice(body: bytes, name: bytes) -> bytes:
+    """Replace every top-level ``model`` of a valid object that has one, by walking its tokens."""
+    pieces: list[bytes] = []
+    copied = 0
+    at = body.index(b"{") + 1
+    key_expected = True
+    while (token := _TOP_TOKEN.search(body, at)) is not None:
+        at = token.end()
+        match body[token.start()]:
+            case 0x7B | 0x5B:  # { [
+                at = _end_of_nested(body, at)
+            case 0x2C:  # ,
+                key_expected = True
+            case 0x22 if key_expected:  # "
+                key_expected = False
+                if _decode_any(token.group()) == "model":
+                    colon = _COLON.match(body, at)
+                    assert colon is not None, "a member of a valid object has a colon"
+                    at = _end_of_value(body, colon.end())
+                    pieces += (body[copied : colon.end()], name)
+                    copied = at
+            case _:
+                pass
+    pieces.append(body[copied:])
+    return b"".join(pieces)
+
+
+def _end_of_nested(body: bytes, at: int) -> int:
+    depth = 1
+    for token in _DEEP_TOKEN.finditer(body, at):
+        match body[token.start()]:
+            case 0x7B | 0x5B:
+                depth += 1
+            case 0x7D | 0x5D:
+                depth -= 1
+                if depth == 0:
+                    return token.end()
+            case _:
+                pass
+    raise AssertionError("an object or array of valid JSON has an end")
+
+
+def _end_of_value(body: bytes, at: int) -> int:
+    if body[at] in b"{[":
+        return _end_of_nested(body, at + 1)
+    scalar = _SCALAR.match(body, at)
+    assert scalar is not None, "a member of a valid object has a value"
+    return scalar.end()
