@@ -1,0 +1,63 @@
+"""The command line's entry: ``warmroute COMMAND``."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from warmroute import __version__
+from warmroute.core.errors import ConfigurationError
+
+COMMANDS = {
+    "serve": "Run warmroute in the foreground.",
+    "demo": "Compare routing strategies on four real model servers.",
+    "config": "Check the settings, or print their reference.",
+}
+"""Each is ``warmroute.cli.<name>.<name>``, imported when it is called."""
+EXIT_MISTAKE = 2
+
+
+class _Commands(click.Group):
+    """A group that imports a command when it is called, and says a mistake in one line."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"warmroute.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, args: Sequence[str] | None = None, *positional: Any, **extra: Any) -> Any:
+        try:
+            result = super().main(args, *positional, **{**extra, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(EXIT_MISTAKE)
+        except click.ClickException as error:
+            _fail(error.format_message())
+        except ConfigurationError as error:
+            _fail(str(error))
+        except click.Abort:
+            sys.exit(130)
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="warmroute")
+def main() -> None:
+    """Route requests to your own LLM servers, SageMaker-compatible and prefix-aware."""
+
+
+def _fail(text: str) -> None:
+    click.echo(f"warmroute: {' '.join(text.split())}", err=True)
+    sys.exit(EXIT_MISTAKE)
