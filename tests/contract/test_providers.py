@@ -356,12 +356,16 @@ def test_local_adopted_server_that_dies_has_exited(data_dir):
     assert asyncio.run(scenario()).phase is InstancePhase.EXITED
 
 
+def child_of_another(pid):
+    raise ChildProcessError(pid)
+
+
 def test_local_zombie_counts_as_exited_though_it_is_still_listed_by_the_kernel(data_dir, monkeypatch):
     async def scenario():
         provider = make_local(data_dir)
         await provider.start(order("i-1"))
         pid = (await only(provider)).pid
-        monkeypatch.setattr(local, "_reap", lambda _: None)  # as for a child of another process
+        monkeypatch.setattr(local, "_reap", child_of_another)
         os.kill(pid, signal.SIGKILL)
         fact = await until_ended(provider, "i-1")
         state = processes.process_stat(pid).state

@@ -144,7 +144,8 @@ class LocalProvider:
                 if not await end_session(record.pid, record.start_ticks, grace_s):
                     _log.warning("Process %d does not end, not even by SIGKILL.", record.pid)
                     return  # It is still listed.
-                _reap(record.pid)
+                with contextlib.suppress(ChildProcessError):
+                    _reap(record.pid)
             if record.ended is not None:
                 keep_ended_log(self._log_path(instance_id), self._data_dir / "ended-logs", instance_id)
             await asyncio.to_thread(shutil.rmtree, self._root / instance_id, ignore_errors=True)
@@ -322,18 +323,20 @@ def _how_it_ended(record: InstanceRecord) -> str | None:
     if stat is not None and stat.start_ticks == record.start_ticks:
         if stat.alive:
             return None
-        code = _reap(record.pid)
-        if code is not None:
-            return _sentence(code)
+        with contextlib.suppress(ChildProcessError):
+            code = _reap(record.pid)
+            # None: its first thread has ended and others have not yet. It is told of when all have.
+            return None if code is None else _sentence(code)
     return f"Process {record.pid} has ended; how is not known, for it was no child of this process."
 
 
 def _reap(pid: int) -> int | None:
-    """Return the exit code of a child, or its negative signal; None when it lives or is not ours."""
-    try:
-        waited, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return None
+    """Return the exit code of a child, or its negative signal; None while it runs.
+
+    Raises:
+        ChildProcessError: It is no child of this process.
+    """
+    waited, status = os.waitpid(pid, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if waited == pid else None
 
 
