@@ -98,3 +98,51 @@ RESTART_RESET_S: Final = 30.0
 """A process that ran this long begins again with the shortest delay."""
 LOG_LINE_BYTES_MAX: Final = 64 * 1024
 """Of a child's log; a longer line is passed on in pieces."""
+
+# --- Control plane --------------------------------------------------------------------------
+CONTROL_BODY_BYTES_MAX: Final = 1024 * 1024
+"""One request to the SageMaker API; the largest sensible one holds 32 KB of Environment per container."""
+MODELS_MAX: Final = 10_000
+"""Models kept; every one is read when models are listed."""
+ENDPOINT_CONFIGS_MAX: Final = 10_000
+"""Endpoint configurations kept; likewise."""
+ENDPOINTS_MAX: Final = 1_000
+"""Endpoints; every one is part of each fleet message."""
+INSTANCES_PER_VARIANT_MAX: Final = 1_000
+"""Instances wanted of one variant; SageMaker's model states no bound."""
+ENVIRONMENT_BYTES_MAX: Final = 32 * 1024
+"""All of one container's Environment, keys and values: SageMaker's published limit."""
+FAILURE_REASON_CHARACTERS_MAX: Final = 1024
+"""FailureReason, from the service model."""
+DESCRIBE_HOLD_S: Final = 20.0
+"""How long DescribeEndpoint may wait for a change of status: below every SDK's read timeout of 60 s."""
+INSTANCE_DRAIN_S: Final = 60.0
+"""A draining instance is stopped then, whatever still runs on it."""
+INSTANCE_STOP_GRACE_S: Final = 30.0
+"""From asking an instance to stop to insisting: SageMaker's own 30 s between SIGTERM and SIGKILL."""
+INSTANCE_START_S: Final = 60.0
+"""One call of a provider's ``start``: the process exists then, loading a model comes later."""
+PROVIDER_LIST_S: Final = 10.0
+"""One call of a provider's ``list``."""
+INSTANCE_ATTEMPTS_MAX: Final = 3
+"""Starts of one instance that may fail before a creation or an update fails."""
+INSTANCE_BACKOFF_S_MAX: Final = 60.0
+"""Longest wait before an instance that keeps failing is started again."""
+INSTANCE_STABLE_S: Final = 60.0
+"""An instance that served this long starts its count of failures anew."""
+HEALTH_PROBE_S: Final = 2.0
+"""One health check; SageMaker's own bound for ``/ping``."""
+HEALTH_BODY_BYTES_MAX: Final = 64 * 1024
+"""An answer to a health check or of ``/v1/models``."""
+HEALTH_PERIOD_S: Final = 2.0
+"""Between two health checks of an instance in service."""
+HEALTH_STARTING_PERIOD_S: Final = 0.1
+"""Between two health checks of an instance that starts: a tiny model is ready in a quarter of a second."""
+HEALTH_FAILURES_MAX: Final = 3
+"""Failed health checks in a row that take an instance out of service."""
+HEALTH_PROBES_AT_ONCE_MAX: Final = 64
+"""Health checks under way at the same time."""
+ROUTER_ACK_S_MAX: Final = 10.0
+"""A router that has not acknowledged a fleet by then is disconnected, so that it cannot block updates."""
+ROUTER_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""One message from a router to control."""

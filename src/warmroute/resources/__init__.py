@@ -1,1 +1,1 @@
-"""SageMaker's resources: records, validation, operations and life cycles, as pure functions."""
+"""SageMaker's resources: records, the rules of their operations, and the plan that makes them real."""

@@ -1,0 +1,232 @@
+"""CreateEndpointConfig, DescribeEndpointConfig, ListEndpointConfigs, DeleteEndpointConfig.
+
+Source: operations of the same names in the ``sagemaker`` service model. Rules that the model states
+only in words are enforced here: both members of PrefixAwareRoutingConfig with PREFIX_AWARE and with
+no other strategy.
+
+Choice: a model that does not exist is refused here and not at CreateEndpoint, where nobody looks for
+a typing error any more.
+"""
+
+from typing import Any
+
+from warmroute.core import limits
+from warmroute.core.fleet import Routing, RoutingStrategy
+from warmroute.core.ids import VariantName
+from warmroute.resources.arns import Kind
+from warmroute.resources.errors import ApiCode, ApiError, already_exists, invalid, not_found, unsupported
+from warmroute.resources.listing import Listing, page
+from warmroute.resources.models import launch_of
+from warmroute.resources.records import EndpointConfigRecord, JsonObject, ModelRecord, VariantRecord
+from warmroute.resources.tables import Context, Outcome, Tables
+from warmroute.resources.tagging import tags_of
+
+_REFUSED_MEMBERS = {
+    "AsyncInferenceConfig": "Invoke the endpoint in real time or as a response stream.",
+    "ExplainerConfig": "Leave it out.",
+    "ShadowProductionVariants": "Use ProductionVariants.",
+    "CrossRegionTrafficConfig": "Leave it out.",
+}
+_REFUSED_VARIANT_MEMBERS = {
+    "ServerlessConfig": "Give InstanceType and InitialInstanceCount.",
+    "InstancePools": "Give InstanceType and InitialInstanceCount.",
+    "AcceleratorPartitionLayouts": "Declare an instance type for the partition in the settings.",
+}
+ECHOED_MEMBERS = ("MetricsConfig",)
+"""Members of a config that DescribeEndpoint repeats."""
+ECHOED_VARIANT_MEMBERS = ("ManagedInstanceScaling",)
+"""Members of a variant that DescribeEndpoint repeats."""
+
+
+def create_endpoint_config(request: JsonObject, tables: Tables, context: Context) -> Outcome:
+    """Keep an endpoint configuration.
+
+    KmsKeyId, VpcConfig, EnableNetworkIsolation, ExecutionRoleArn, VolumeSizeInGB and the like have no
+    meaning on one's own machines; they are stored and returned.
+
+    Raises:
+        ApiError: It exists, names a model that does not, or asks for something warmroute does not do.
+    """
+    name = request["EndpointConfigName"]
+    arn = context.place.arn(Kind.ENDPOINT_CONFIG, name)
+    _check_config(request)
+    seen: set[str] = set()
+    for variant in request["ProductionVariants"]:
+        _check_variant(variant, seen)
+        variant.setdefault("InitialVariantWeight", 1.0)
+        if tables.model(variant["ModelName"]) is None:
+            raise not_found("model", context.place.arn(Kind.MODEL, variant["ModelName"]))
+    if tables.endpoint_config(name) is not None:
+        raise already_exists("endpoint configuration", arn)
+    if len(tables.endpoint_configs()) >= limits.ENDPOINT_CONFIGS_MAX:
+        raise ApiError(
+            ApiCode.LIMIT,
+            f"There are {limits.ENDPOINT_CONFIGS_MAX} endpoint configurations, the most allowed. "
+            "Delete some.",
+        )
+    document = {member: value for member, value in request.items() if member != "Tags"}
+    record = EndpointConfigRecord(
+        name=name, arn=arn, created_s=context.now_s, document=document, tags=tags_of(request.get("Tags"))
+    )
+    return Outcome(output={"EndpointConfigArn": arn}, put=(record,))
+
+
+def _check_config(request: JsonObject) -> None:
+    for member, instead in _REFUSED_MEMBERS.items():
+        if request.get(member):
+            raise unsupported(member, instead)
+    capture = request.get("DataCaptureConfig")
+    if capture is not None and capture.get("EnableCapture", True):
+        raise unsupported("DataCaptureConfig", "Leave it out or set EnableCapture to false.")
+
+
+def _check_variant(variant: JsonObject, seen: set[str]) -> None:
+    name = variant["VariantName"]
+    if name in seen:
+        raise invalid(f'The variant name "{name}" was non-unique within the request.')
+    seen.add(name)
+    for member, instead in _REFUSED_VARIANT_MEMBERS.items():
+        if variant.get(member):
+            raise unsupported(f'{member} of variant "{name}"', instead)
+    if "ModelName" not in variant:
+        raise unsupported(
+            f'A variant without ModelName ("{name}"), as endpoints with inference components have it,',
+            "Give ModelName.",
+        )
+    for member in ("InstanceType", "InitialInstanceCount"):
+        if member not in variant:
+            raise invalid(f'Variant "{name}" has no {member}. It is required.')
+    check_count(variant["InitialInstanceCount"], name)
+    if variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
+        raise unsupported(
+            f'ManagedInstanceScaling of variant "{name}"',
+            "Set Status to DISABLED and scale with UpdateEndpointWeightsAndCapacities.",
+        )
+    if "RoutingConfig" in variant:
+        routing_of(variant["RoutingConfig"], name)
+
+
+def check_count(count: int, variant: str) -> None:
+    """Refuse a number of instances above the limit."""
+    if count > limits.INSTANCES_PER_VARIANT_MAX:
+        raise ApiError(
+            ApiCode.LIMIT,
+            f'Variant "{variant}" asks for {count} instances. At most {limits.INSTANCES_PER_VARIANT_MAX} '
+            "per variant are allowed.",
+        )
+
+
+def routing_of(config: JsonObject, variant: str) -> Routing:
+    """Read a RoutingConfig.
+
+    Args:
+        config: Already checked against the model's types and bounds.
+        variant: Name of its variant, for messages.
+
+    Raises:
+        ApiError: The members do not fit together, or the strategy is not built yet.
+    """
+    strategy = RoutingStrategy(config["RoutingStrategy"])
+    prefix: dict[str, Any] | None = config.get("PrefixAwareRoutingConfig")
+    where = f'RoutingConfig of variant "{variant}"'
+    if strategy is RoutingStrategy.KV_AWARE:
+        raise unsupported(
+            f"RoutingStrategy KV_AWARE in {where}",
+            "Use PREFIX_AWARE, LEAST_OUTSTANDING_REQUESTS or RANDOM; KV_AWARE comes in a later version.",
+        )
+    if strategy is not RoutingStrategy.PREFIX_AWARE:
+        if prefix is not None:
+            raise invalid(
+                f"{where}: PrefixAwareRoutingConfig is allowed only with RoutingStrategy PREFIX_AWARE, "
+                f"and the strategy is {strategy}."
+            )
+        return Routing(strategy=strategy)
+    missing = [
+        name
+        for name in ("PrefixLength", "ConcurrencyThreshold")
+        if prefix is None or prefix.get(name) is None
+    ]
+    if missing or prefix is None:
+        raise invalid(
+            f"{where}: RoutingStrategy PREFIX_AWARE requires PrefixAwareRoutingConfig with PrefixLength "
+            f"({limits.PREFIX_LENGTH_MIN} to {limits.PREFIX_LENGTH_MAX}) and ConcurrencyThreshold "
+            f"({limits.CONCURRENCY_THRESHOLD_MIN} to {limits.CONCURRENCY_THRESHOLD_MAX}). "
+            f"Missing: {', '.join(missing)}."
+        )
+    return Routing(strategy, prefix["PrefixLength"], prefix["ConcurrencyThreshold"])
+
+
+def routing_document(routing: Routing) -> JsonObject:
+    """Write a RoutingConfig as it was given."""
+    document: JsonObject = {"RoutingStrategy": str(routing.strategy)}
+    if routing.prefix_length is not None:
+        document["PrefixAwareRoutingConfig"] = {
+            "PrefixLength": routing.prefix_length,
+            "ConcurrencyThreshold": routing.concurrency_threshold,
+        }
+    return document
+
+
+def variant_of(variant: JsonObject, model: ModelRecord, *, revision: int) -> VariantRecord:
+    """Return the variant that a ProductionVariant of a stored config and its model describe."""
+    name = VariantName(variant["VariantName"])
+    routing = variant.get("RoutingConfig")
+    return VariantRecord(
+        name=name,
+        revision=revision,
+        launch=launch_of(model, variant["InstanceType"]),
+        count=variant["InitialInstanceCount"],
+        weight=float(variant["InitialVariantWeight"]),
+        routing=routing_of(routing, name) if routing is not None else None,
+        startup_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds"),
+        echo={member: variant[member] for member in ECHOED_VARIANT_MEMBERS if member in variant},
+    )
+
+
+def describe_endpoint_config(request: JsonObject, tables: Tables, context: Context) -> Outcome:
+    """Return a configuration as it was created."""
+    record = find_endpoint_config(request, tables, context)
+    defaults: JsonObject = {"EnableNetworkIsolation": False}
+    own: JsonObject = {"EndpointConfigArn": record.arn, "CreationTime": record.created_s}
+    return Outcome(output=defaults | record.document | own)
+
+
+def list_endpoint_configs(request: JsonObject, tables: Tables, _context: Context) -> Outcome:
+    """Return a page of configurations."""
+    listing = Listing(
+        operation="ListEndpointConfigs",
+        sort_keys={
+            "Name": lambda record: record.name,
+            "CreationTime": lambda record: record.created_s,
+        },
+    )
+    records, token = page(listing, request, tables.endpoint_configs())
+    output: JsonObject = {
+        "EndpointConfigs": [
+            {
+                "EndpointConfigName": record.name,
+                "EndpointConfigArn": record.arn,
+                "CreationTime": record.created_s,
+            }
+            for record in records
+        ]
+    }
+    return Outcome(output=output | token)
+
+
+def delete_endpoint_config(request: JsonObject, tables: Tables, context: Context) -> Outcome:
+    """Forget a configuration; endpoints made from it go on, they carry what they need."""
+    return Outcome(remove=(find_endpoint_config(request, tables, context),))
+
+
+def find_endpoint_config(request: JsonObject, tables: Tables, context: Context) -> EndpointConfigRecord:
+    """Return the configuration that a request names.
+
+    Raises:
+        ApiError: It does not exist.
+    """
+    name = request["EndpointConfigName"]
+    record = tables.endpoint_config(name)
+    if record is None:
+        raise not_found("endpoint configuration", context.place.arn(Kind.ENDPOINT_CONFIG, name))
+    return record

@@ -1,0 +1,210 @@
+"""CreateEndpoint, UpdateEndpoint, UpdateEndpointWeightsAndCapacities, DeleteEndpoint.
+
+Each only writes down what is wanted; the planner makes it so. Source: operations of the same names
+in the ``sagemaker`` service model.
+"""
+
+from dataclasses import replace
+
+from warmroute.core import limits
+from warmroute.core.ids import EndpointName
+from warmroute.resources.arns import Kind
+from warmroute.resources.deployment import check_policy
+from warmroute.resources.endpoint_configs import (
+    ECHOED_MEMBERS,
+    check_count,
+    find_endpoint_config,
+    variant_of,
+)
+from warmroute.resources.errors import ApiCode, ApiError, already_exists, in_progress, invalid, not_found
+from warmroute.resources.errors import unsupported as not_supported
+from warmroute.resources.lifecycle import CHANGING, EndpointStatus, move
+from warmroute.resources.records import (
+    Deployment,
+    EndpointConfigRecord,
+    EndpointRecord,
+    JsonObject,
+    VariantRecord,
+)
+from warmroute.resources.tables import Context, Outcome, Tables
+from warmroute.resources.tagging import tags_of
+
+
+def create_endpoint(request: JsonObject, tables: Tables, context: Context) -> Outcome:
+    """Ask for an endpoint; it is Creating until every instance of every variant is healthy."""
+    name = EndpointName(request["EndpointName"])
+    arn = context.place.arn(Kind.ENDPOINT, name)
+    check_policy(request.get("DeploymentConfig"))
+    existing = tables.endpoint_like(name)
+    if existing is not None:
+        raise already_exists("endpoint", existing.arn)
+    config = find_endpoint_config(request, tables, context)
+    if len(tables.endpoints()) >= limits.ENDPOINTS_MAX:
+        raise ApiError(
+            ApiCode.LIMIT, f"There are {limits.ENDPOINTS_MAX} endpoints, the most allowed. Delete some."
+        )
+    record = EndpointRecord(
+        name=name,
+        arn=arn,
+        status=EndpointStatus.CREATING,
+        created_s=context.now_s,
+        modified_s=context.now_s,
+        pending=_deployment(config, tables, context, policy=request.get("DeploymentConfig")),
+        tags=tags_of(request.get("Tags")),
+    )
+    return Outcome(output={"EndpointArn": arn}, put=(record,))
+
+
+def update_endpoint(request: JsonObject, tables: Tables, context: Context) -> Outcome:
+    """Ask for another configuration.
+
+    Instances of variants that run the same thing in both stay as they are, whatever else changes;
+    the others get new instances beside the old ones, and everything switches at once.
+    """
+    endpoint = _changeable(request, tables, context)
+    config = find_endpoint_config(request, tables, context)
+    policy = request.get("DeploymentConfig")
+    check_policy(policy)
+    if request.get("RetainDeploymentConfig"):
+        if policy is not None:
+            raise invalid("DeploymentConfig cannot be given when RetainDeploymentConfig is true.")
+        policy = endpoint.last_policy
+    excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
+    retain = request.get("RetainAllVariantProperties", False)
+    if excluded and not retain:
+        raise invalid(
+            "ExcludeRetainedVariantProperties is allowed only when RetainAllVariantProperties is true."
+        )
+    deployment = _deployment(config, tables, context, policy=policy)
+    variants = tuple(
+        _continued(variant, endpoint, tables, context, retain=retain, excluded=excluded)
+        for variant in deployment.variants
+    )
+    return _updating(endpoint, replace(deployment, variants=variants), context)
+
+
+def update_weights_and_capacities(request: JsonObject, tables: Tables, context: Context) -> Outcome:
+    """Ask for other weights or counts of the variants in service.
+
+    Choice: several variants may get counts in one call; SageMaker's text promises one per call only.
+    """
+    endpoint = _changeable(request, tables, context)
+    active = endpoint.active
+    assert active is not None, "an endpoint in service has variants"
+    wanted: dict[str, JsonObject] = {}
+    for item in request["DesiredWeightsAndCapacities"]:
+        name = item["VariantName"]
+        if name in wanted:
+            raise invalid(f'The variant name "{name}" was non-unique within the request.')
+        if "ServerlessUpdateConfig" in item:
+            raise not_supported(f'ServerlessUpdateConfig of variant "{name}"', "Give DesiredInstanceCount.")
+        check_count(item.get("DesiredInstanceCount", 0), name)
+        wanted[name] = item
+    unknown = [name for name in wanted if active.variant(name) is None]
+    if unknown:
+        names = ", ".join(f'"{name}"' for name in unknown)
+        raise invalid(
+            f"The variant name(s) {names} is/are not present within endpoint configuration "
+            f'"{active.config_name}".'
+        )
+    variants = tuple(
+        replace(
+            variant,
+            weight=float(wanted.get(variant.name, {}).get("DesiredWeight", variant.weight)),
+            count=wanted.get(variant.name, {}).get("DesiredInstanceCount", variant.count),
+        )
+        for variant in active.variants
+    )
+    return _updating(endpoint, replace(active, variants=variants, started_s=context.now_s), context)
+
+
+def delete_endpoint(request: JsonObject, tables: Tables, context: Context) -> Outcome:
+    """Ask for the end of an endpoint; its record goes when its last instance has gone."""
+    endpoint = _find(request, tables, context)
+    if endpoint.status in CHANGING:
+        raise in_progress(endpoint.arn)
+    return Outcome(
+        put=(
+            replace(
+                endpoint,
+                status=move(endpoint.status, EndpointStatus.DELETING),
+                modified_s=context.now_s,
+                awaits=None,
+            ),
+        )
+    )
+
+
+def _find(request: JsonObject, tables: Tables, context: Context) -> EndpointRecord:
+    name = request["EndpointName"]
+    endpoint = tables.endpoint(name)
+    if endpoint is None:
+        raise not_found("endpoint", context.place.arn(Kind.ENDPOINT, name))
+    return endpoint
+
+
+def _changeable(request: JsonObject, tables: Tables, context: Context) -> EndpointRecord:
+    endpoint = _find(request, tables, context)
+    if endpoint.status in CHANGING:
+        raise in_progress(endpoint.arn)
+    if endpoint.status is EndpointStatus.FAILED:
+        raise invalid(
+            f'Cannot update endpoint "{endpoint.arn}" because its status is Failed. '
+            "Delete it and create it again."
+        )
+    return endpoint
+
+
+def _updating(endpoint: EndpointRecord, deployment: Deployment, context: Context) -> Outcome:
+    record = replace(
+        endpoint,
+        status=move(endpoint.status, EndpointStatus.UPDATING),
+        modified_s=context.now_s,
+        pending=deployment,
+        failure_reason=None,
+        last_policy=deployment.policy,
+    )
+    return Outcome(output={"EndpointArn": endpoint.arn}, put=(record,))
+
+
+def _deployment(
+    config: EndpointConfigRecord, tables: Tables, context: Context, *, policy: JsonObject | None
+) -> Deployment:
+    variants = []
+    for variant in config.document["ProductionVariants"]:
+        model = tables.model(variant["ModelName"])
+        if model is None:
+            raise not_found("model", context.place.arn(Kind.MODEL, variant["ModelName"]))
+        variants.append(variant_of(variant, model, revision=1))
+    return Deployment(
+        config_name=config.name,
+        variants=tuple(variants),
+        started_s=context.now_s,
+        echo={member: config.document[member] for member in ECHOED_MEMBERS if member in config.document},
+        policy=policy,
+    )
+
+
+def _continued(
+    variant: VariantRecord,
+    endpoint: EndpointRecord,
+    tables: Tables,
+    context: Context,
+    *,
+    retain: bool,
+    excluded: set[str],
+) -> VariantRecord:
+    """Give a variant of a new deployment its revision, and the counts and weights that it keeps."""
+    old = endpoint.active.variant(variant.name) if endpoint.active is not None else None
+    if old is not None and retain:
+        if "DesiredInstanceCount" not in excluded:
+            variant = replace(variant, count=old.count)
+        if "DesiredWeight" not in excluded:
+            variant = replace(variant, weight=old.weight)
+    if old is not None and context.same_instances(old.launch, variant.launch):
+        return replace(variant, revision=old.revision)
+    # Above every revision that instances of this name still have, those being drained included.
+    used = [record.revision for record in tables.instances(endpoint.name) if record.variant == variant.name]
+    if old is not None:
+        used.append(old.revision)
+    return replace(variant, revision=max(used, default=0) + 1)
