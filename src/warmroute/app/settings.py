@@ -99,7 +99,7 @@ class ServerSettings:
             "that waiters, which sleep 30 s between calls, return soon after the change. boto3 stops "
             "reading at 60 s.",
         ),
-    ] = 20.0
+    ] = limits.DESCRIBE_HOLD_S
     store_url: Annotated[
         str,
         Meta(
