@@ -18,16 +18,19 @@ class TargetRow:
         name: The target's id as bytes, the input of the rendezvous order.
         in_flight: Open leases of the present generation.
         health: Recent failures, ejection and probation.
+        probe: The last lease taken on probation. Only its end says how the target is now; leases
+            from before the ejection may stay open for minutes.
         gone: No longer in the fleet; the row lives on until its leases are released.
     """
 
-    __slots__ = ("gone", "health", "in_flight", "name", "target")
+    __slots__ = ("gone", "health", "in_flight", "name", "probe", "target")
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.name = target.target_id.encode()
         self.in_flight = 0
         self.health = HealthRecord()
+        self.probe: Lease | None = None
         self.gone = False
 
     def __repr__(self) -> str:
@@ -36,11 +39,17 @@ class TargetRow:
             state += ", ejected"
         return f"<{self.target.target_id} #{self.target.generation} {state}, {self.in_flight} in flight>"
 
+    @property
+    def probing(self) -> bool:
+        """Whether the target is on probation and the one request it may have is under way."""
+        return self.health.probation and self.probe is not None and not self.probe.released
+
     def renew(self, target: Target) -> None:
         """Take over a new description; a new generation starts with no leases and no past."""
         if target.generation != self.target.generation:
             self.in_flight = 0
             self.health = HealthRecord()
+            self.probe = None
         self.target = target
         self.gone = False
 

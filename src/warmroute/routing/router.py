@@ -47,8 +47,15 @@ class VariantBook:
         self.weight = variant.weight
         self.routing = variant.routing
         self.prefix_length = variant.routing.prefix_length or 0
-        present = {target.target_id for target in variant.targets}
-        for target in variant.targets:
+        self._keep(variant.targets)
+
+    def retire(self) -> None:
+        """Give up every target; rows with open leases stay until those are released."""
+        self._keep(())
+
+    def _keep(self, targets: tuple[Target, ...]) -> None:
+        present = {target.target_id for target in targets}
+        for target in targets:
             row = self.rows.get(target.target_id)
             if row is None:
                 self.rows[target.target_id] = TargetRow(target)
@@ -98,14 +105,16 @@ class Router:
         self._rng = rng
         self.endpoints: dict[str, EndpointBook] = {}
         self.fleet_version = 0
-        self._retired: list[VariantBook] = []
+        # Books of variants that are gone but have open leases, by endpoint and variant.
+        self._retired: dict[tuple[str, str], VariantBook] = {}
 
     # --- the fleet --------------------------------------------------------------------------
     def apply_fleet(self, fleet: Fleet) -> bool:
         """Replace the fleet; False when this version, or a newer one, is in force already.
 
         Rows of targets that stay keep their leases and health. Rows of targets that leave stay
-        until their leases are released.
+        until their leases are released, those of variants and endpoints that leave as well: one that
+        comes back by then finds its targets as loaded as they are.
         """
         if fleet.version <= self.fleet_version:
             return False
@@ -120,22 +129,22 @@ class Router:
                 self._retire(book.variants.pop(name))
             for variant_name, variant in wanted.items():
                 known = book.variants.get(variant_name)
+                known = known or self._retired.pop((endpoint.name, variant_name), None)
                 if known is None:
                     book.variants[variant_name] = VariantBook(endpoint.name, variant)
                 else:
                     known.renew(variant)
+                    book.variants[variant_name] = known
         for name in [name for name in self.endpoints if name not in names]:
             for variant_book in self.endpoints.pop(name).variants.values():
                 self._retire(variant_book)
-        self._retired = [book for book in self._retired if book.ledger.open_leases]
+        self._retired = {at: book for at, book in self._retired.items() if book.ledger.open_leases}
         return True
 
     def _retire(self, book: VariantBook) -> None:
-        for row in book.rows.values():
-            row.gone = True
-        book.refresh()
+        book.retire()
         if book.ledger.open_leases:
-            self._retired.append(book)
+            self._retired[book.endpoint, book.name] = book
 
     # --- deciding ---------------------------------------------------------------------------
     def choose_variant(self, endpoint: EndpointBook, target_variant: str | None) -> VariantBook | None:
@@ -167,17 +176,14 @@ class Router:
         """
         candidates = book.candidates
         if tried or book.on_probation:
-            candidates = [
-                row
-                for row in candidates
-                if row.target.target_id not in tried and not (row.health.probation and row.in_flight)
-            ]
+            candidates = [row for row in candidates if row.target.target_id not in tried and not row.probing]
         if not candidates:
             return Refused(self._why_not(book, tried))
         routing = book.routing
         reason: Reason
         if len(candidates) == 1:
-            row, reason, rank = candidates[0], Reason.ONLY_CANDIDATE, 0
+            has_order = key is not None and routing.strategy is RoutingStrategy.PREFIX_AWARE
+            row, reason, rank = candidates[0], Reason.ONLY_CANDIDATE, 0 if has_order else -1
         else:
             match routing.strategy:
                 case RoutingStrategy.RANDOM:
@@ -192,8 +198,11 @@ class Router:
                 case RoutingStrategy.KV_AWARE:
                     raise AssertionError("control refuses KV_AWARE")
         in_flight = row.in_flight
+        lease = book.ledger.take(row, book)
+        if row.health.probation:
+            row.probe = lease
         return Assigned(
-            lease=book.ledger.take(row, book), variant=book.name, strategy=routing.strategy, reason=reason,
+            lease=lease, variant=book.name, strategy=routing.strategy, reason=reason,
             rank=rank, in_flight=in_flight, candidates=len(candidates),
         )  # fmt: skip
 
@@ -228,6 +237,8 @@ class Router:
     def _note(
         self, event: AttemptEnded, book: VariantBook, row: TargetRow, now_ns: int
     ) -> HealthChange | None:
+        if row.health.probation and event.lease is not row.probe:
+            return None  # a request from before the ejection says nothing about now
         target_id, generation = row.target.target_id, row.target.generation
         match event:
             case Cancelled():
@@ -248,40 +259,41 @@ class Router:
     # --- time -------------------------------------------------------------------------------
     def next_deadline_ns(self) -> int | None:
         """Return when `on_deadline` wants to be called; None for not at all."""
-        deadlines = [row.health.until_ns for row in self._rows() if row.health.ejected]
+        deadlines = [
+            row.health.until_ns for book in self._books() for row in book.rows.values() if row.health.ejected
+        ]
         return min(deadlines, default=None)
 
     def on_deadline(self, now_ns: int) -> list[HealthChange]:
         """End the ejections that are over."""
         changes = []
-        for endpoint in self.endpoints.values():
-            for book in endpoint.variants.values():
-                due = [r for r in book.rows.values() if r.health.ejected and r.health.until_ns <= now_ns]
-                for row in due:
-                    row.health.parole()
-                    changes.append(
-                        HealthChange(
-                            row.target.target_id, row.target.generation, ejected=False, reason="probation"
-                        )
-                    )
-                if due:
-                    book.refresh()
+        for book in self._books():
+            due = [row for row in book.rows.values() if row.health.ejected and row.health.until_ns <= now_ns]
+            for row in due:
+                row.health.parole()
+                target = row.target
+                changes.append(
+                    HealthChange(target.target_id, target.generation, ejected=False, reason="probation")
+                )
+            if due:
+                book.refresh()
         return changes
 
     # --- looking ----------------------------------------------------------------------------
-    def _rows(self) -> list[TargetRow]:
-        return [
-            row
-            for endpoint in self.endpoints.values()
-            for book in endpoint.variants.values()
-            for row in book.rows.values()
-        ]
+    def _books(self) -> list[VariantBook]:
+        return [book for endpoint in self.endpoints.values() for book in endpoint.variants.values()]
 
     def open_leases(self) -> int:
         """Return the leases taken and not released, over everything: the audit's one side."""
-        live = sum(book.ledger.open_leases for e in self.endpoints.values() for book in e.variants.values())
-        return live + sum(book.ledger.open_leases for book in self._retired)
+        return sum(book.ledger.open_leases for book in (*self._books(), *self._retired.values()))
 
     def targets(self) -> dict[str, tuple[Target, int, bool]]:
-        """Return every known target with its in-flight count and whether it is ejected."""
-        return {row.target.target_id: (row.target, row.in_flight, row.health.ejected) for row in self._rows()}
+        """Return every known target with its in-flight count and whether it is ejected.
+
+        Targets that left the fleet are known until their last lease is released.
+        """
+        return {
+            row.target.target_id: (row.target, row.in_flight, row.health.ejected)
+            for book in (*self._retired.values(), *self._books())
+            for row in book.rows.values()
+        }

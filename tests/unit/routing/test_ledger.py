@@ -104,3 +104,23 @@ def test_a_row_describes_itself_for_people():
     row.health.ejected = True
     row.gone = True
     assert repr(row) == "<1 #2 gone, ejected, 0 in flight>"
+
+
+def test_a_probe_is_the_open_lease_of_a_target_on_probation():
+    row = TargetRow(target())
+    lease = Ledger().take(row, BOOK)
+    row.probe = lease
+    assert not row.probing
+    row.health.parole()
+    assert row.probing
+    lease.released = True
+    assert not row.probing
+
+
+def test_a_new_generation_has_no_probe():
+    row = TargetRow(target(1))
+    row.health.parole()
+    row.probe = Ledger().take(row, BOOK)
+    row.renew(target(2))
+    assert row.probe is None
+    assert not row.probing

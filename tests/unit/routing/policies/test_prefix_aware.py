@@ -1,0 +1,122 @@
+from collections import Counter
+from random import Random
+
+import pytest
+
+from warmroute.core.decision import Reason
+from warmroute.core.fleet import Target
+from warmroute.core.ids import InstanceId, TargetId
+from warmroute.routing.ledger import TargetRow
+from warmroute.routing.policies.prefix_aware import pick_prefix_aware
+
+# The order of key 1 over the ids below; pinned in test_rendezvous.py.
+IDS = ["1", "11", "111", "2", "21"]
+RANKED = ["11", "21", "2", "1", "111"]
+KEY = 1
+THRESHOLD = 10
+
+
+def rows(**in_flight):
+    """Rows in order of name; counts by id, 0 where none is given."""
+    made = []
+    for name in IDS:
+        row = TargetRow(Target(TargetId(name), InstanceId(name), 1, "host", 80))
+        row.in_flight = in_flight.get(f"t{name}", 0)
+        made.append(row)
+    return made
+
+
+def pick(candidates, *, key=KEY, threshold=THRESHOLD, rng=None):
+    row, reason, rank = pick_prefix_aware(candidates, rng or Random(1), key=key, threshold=threshold)
+    return row.target.target_id, reason, rank
+
+
+def full_up_to(rank, count=THRESHOLD):
+    return rows(**{f"t{name}": count for name in RANKED[:rank]})
+
+
+def test_an_idle_fleet_serves_a_key_at_its_home():
+    assert pick(rows()) == ("11", Reason.AFFINITY, 0)
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "picked"),
+    [
+        (THRESHOLD - 1, ("11", Reason.AFFINITY, 0)),
+        (THRESHOLD, ("21", Reason.OVERFLOW, 1)),
+        (THRESHOLD + 1, ("21", Reason.OVERFLOW, 1)),
+    ],
+)
+def test_a_target_is_passed_over_at_the_threshold_and_above_it(in_flight, picked):
+    assert pick(rows(t11=in_flight)) == picked
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "picked"), [(0, ("11", Reason.AFFINITY, 0)), (1, ("21", Reason.OVERFLOW, 1))]
+)
+def test_the_smallest_threshold_is_one_request_per_target(in_flight, picked):
+    assert pick(rows(t11=in_flight), threshold=1) == picked
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_overflow_goes_down_the_keys_own_order(rank):
+    assert pick(full_up_to(rank)) == (RANKED[rank], Reason.OVERFLOW, rank)
+
+
+def test_overflow_goes_to_the_same_second_home_every_time():
+    candidates = full_up_to(1)
+    assert {pick(candidates, rng=Random(seed)) for seed in range(50)} == {("21", Reason.OVERFLOW, 1)}
+
+
+def test_a_second_home_that_is_busier_than_a_later_one_still_takes_the_overflow():
+    assert pick(rows(t11=THRESHOLD, t21=THRESHOLD - 1)) == ("21", Reason.OVERFLOW, 1)
+
+
+def test_the_home_takes_the_next_request_again_as_soon_as_it_has_room():
+    candidates = full_up_to(1)
+    pick(candidates)
+    candidates[1].in_flight -= 1
+    assert pick(candidates) == ("11", Reason.AFFINITY, 0)
+
+
+def test_load_on_others_does_not_move_a_key():
+    assert pick(rows(t1=99, t2=99, t21=99, t111=99)) == ("11", Reason.AFFINITY, 0)
+
+
+def test_a_saturated_fleet_gives_the_request_to_the_least_loaded():
+    candidates = rows(t1=13, t11=12, t111=14, t2=11, t21=12)
+    assert pick(candidates) == ("2", Reason.SATURATED, RANKED.index("2"))
+
+
+def test_a_saturated_fleet_may_give_the_request_to_the_home():
+    candidates = rows(t1=13, t11=10, t111=14, t2=11, t21=12)
+    assert pick(candidates) == ("11", Reason.SATURATED, 0)
+
+
+def test_ties_in_a_saturated_fleet_are_broken_evenly():
+    candidates, rng = rows(t1=10, t11=10, t111=11, t2=10, t21=12), Random(4)
+    counts = Counter(pick(candidates, rng=rng)[0] for _ in range(3000))
+    assert set(counts) == {"1", "11", "2"}
+    assert sum((count - 1000) ** 2 / 1000 for count in counts.values()) < 13.8  # 99.9 % of fair draws
+
+
+def test_a_request_without_a_key_goes_to_the_least_loaded():
+    candidates = rows(t1=3, t11=1, t111=2, t2=0, t21=5)
+    assert pick(candidates, key=None) == ("2", Reason.NO_KEY, -1)
+
+
+def test_a_request_without_a_key_is_not_held_back_by_the_threshold():
+    candidates = rows(t1=30, t11=31, t111=32, t2=33, t21=34)
+    assert pick(candidates, key=None) == ("1", Reason.NO_KEY, -1)
+
+
+def test_key_0_is_a_key():
+    assert pick(rows(), key=0)[1:] == (Reason.AFFINITY, 0)
+
+
+def test_affinity_and_overflow_spend_no_random_number():
+    rng = Random(1)
+    before = rng.getstate()
+    pick(rows(), rng=rng)
+    pick(full_up_to(3), rng=rng)
+    assert rng.getstate() == before

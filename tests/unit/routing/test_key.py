@@ -1,0 +1,169 @@
+from struct import pack
+
+import pytest
+from xxhash import xxh3_64_intdigest
+
+from warmroute.routing.key import KEY_VERSION, native_key, partition, text_key
+
+HEAD = partition(endpoint="llm", variant="AllTraffic")
+N = 1024
+
+
+def by_hand(*fields):
+    """The rule, written down a second time: every field behind its length in four bytes, big-endian."""
+    return xxh3_64_intdigest(b"".join(pack(">I", len(field)) + field for field in fields))
+
+
+# --- version 1 never changes silently ---------------------------------------------------------
+# A red test here means that every key of every running fleet moves: raise KEY_VERSION, write it in
+# the changelog and in docs/policies/prefix-aware.md, and pin the new values beside these.
+BODY = b'{"messages":[{"role":"user","content":"hi"}]}'
+
+
+def test_the_key_version_is_1():
+    assert KEY_VERSION == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "caller_id", "key"), [(BODY, "", 0x252B5C1A646B9ADD), (BODY, "user-1", 0x6DC78A460FE1E4C5)]
+)
+def test_native_keys_of_version_1_are_pinned(body, caller_id, key):
+    assert native_key(HEAD, body, N, caller_id) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "cache_key", "key"),
+    [
+        ("hi", "", 0xF23B2D93859C1B66),
+        ("hi", "user-1", 0xAD3BB6B053979B6B),
+        ("é😀" * 600, "", 0x06A1DE9A9F0E8DA6),
+    ],
+)
+def test_text_keys_of_version_1_are_pinned(text, cache_key, key):
+    assert text_key(HEAD, text, N, cache_key) == key
+
+
+def test_a_key_over_every_field_and_the_longest_prefix_is_pinned():
+    head = partition(endpoint="1", variant="11", adapter="2", tenant="21")
+    assert native_key(head, bytes(range(256)) * 300, 65536, "111") == 0xC1FEBD339C807345
+
+
+def test_a_key_is_the_hash_of_its_length_prefixed_fields():
+    head = partition(endpoint="e", variant="v", adapter="a", tenant="t")
+    expected = by_hand(b"1", b"e", b"v", b"a", b"t", b"id", b"body")
+    assert native_key(head, b"body", N, "id") == expected
+    assert text_key(head, "body", N, "id") == expected
+
+
+# --- the native prefix: bytes -----------------------------------------------------------------
+def body_that_differs_at(position):
+    return b"x" * position + b"y" + b"x" * (4 * N - position - 1)
+
+
+@pytest.mark.parametrize(
+    ("position", "same"), [(0, False), (N - 2, False), (N - 1, False), (N, True), (N + 1, True)]
+)
+def test_native_bodies_share_a_key_when_their_first_prefix_length_bytes_agree(position, same):
+    plain, other = b"x" * (4 * N), body_that_differs_at(position)
+    assert (native_key(HEAD, plain, N, "") == native_key(HEAD, other, N, "")) is same
+
+
+@pytest.mark.parametrize(("length", "same"), [(N - 1, False), (N, True), (N + 1, True)])
+def test_a_native_body_shorter_than_the_prefix_length_counts_with_what_it_has(length, same):
+    assert (native_key(HEAD, b"x" * length, N, "") == native_key(HEAD, b"x" * (2 * N), N, "")) is same
+
+
+def test_a_native_prefix_may_end_inside_a_character():
+    cut = "é".encode()[:1]
+    assert native_key(HEAD, b"x" * (N - 1) + "é".encode(), N, "") == native_key(
+        HEAD, b"x" * (N - 1) + cut, N, ""
+    )
+
+
+def test_whitespace_in_a_native_body_is_part_of_the_key():
+    assert native_key(HEAD, b'{"a":1}', N, "") != native_key(HEAD, b'{"a": 1}', N, "")
+
+
+# --- the text prefix: code points -------------------------------------------------------------
+@pytest.mark.parametrize("character", ["x", "é", "語", "😀"])
+@pytest.mark.parametrize(
+    ("position", "same"), [(0, False), (N - 2, False), (N - 1, False), (N, True), (N + 1, True)]
+)
+def test_texts_share_a_key_when_their_first_prefix_length_characters_agree(character, position, same):
+    plain = character * (4 * N)
+    other = plain[:position] + "ñ" + plain[position + 1 :]
+    assert (text_key(HEAD, plain, N, "") == text_key(HEAD, other, N, "")) is same
+
+
+@pytest.mark.parametrize("character", ["x", "é", "語", "😀"])
+@pytest.mark.parametrize(("length", "same"), [(N - 1, False), (N, True), (N + 1, True)])
+def test_a_shorter_text_counts_with_what_it_has(character, length, same):
+    assert (text_key(HEAD, character * length, N, "") == text_key(HEAD, character * (2 * N), N, "")) is same
+
+
+def test_a_character_is_a_code_point_not_a_utf_16_unit():
+    long = "😀" * N
+    assert text_key(HEAD, long, N, "") != text_key(HEAD, long[: N // 2], N, "")
+    assert text_key(HEAD, long + "x", N, "") == text_key(HEAD, long + "y", N, "")
+
+
+def test_a_letter_and_its_combining_form_are_different_characters():
+    assert text_key(HEAD, "é", N, "") != text_key(HEAD, "e\u0301", N, "")
+
+
+def test_a_lone_surrogate_is_a_character_too():
+    assert text_key(HEAD, "\ud800", N, "") == by_hand(
+        b"1", b"llm", b"AllTraffic", b"", b"", b"", b"\xed\xa0\x80"
+    )
+
+
+# --- fields do not run into each other --------------------------------------------------------
+def test_a_character_that_moves_from_the_id_to_the_prompt_makes_another_key():
+    assert text_key(HEAD, "bc", N, "a") != text_key(HEAD, "c", N, "ab")
+    assert native_key(HEAD, b"bc", N, "a") != native_key(HEAD, b"c", N, "ab")
+
+
+def test_an_id_that_spells_a_length_prefix_makes_another_key():
+    assert text_key(HEAD, "b", N, "a\x00\x00\x00\x01b") != text_key(HEAD, "b\x00\x00\x00\x01b", N, "a")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"endpoint": "1", "variant": "11"},
+        {"endpoint": "11", "variant": "1"},
+        {"endpoint": "111", "variant": ""},
+        {"endpoint": "", "variant": "111"},
+        {"endpoint": "1", "variant": "1", "adapter": "1"},
+        {"endpoint": "1", "variant": "1", "tenant": "1"},
+        {"endpoint": "1", "variant": "", "adapter": "11"},
+        {"endpoint": "1", "variant": "", "adapter": "1", "tenant": "1"},
+    ],
+)
+def test_what_partitions_the_cache_partitions_the_keys(fields):
+    assert partition(**fields) != partition(endpoint="1", variant="1", adapter="", tenant="")
+
+
+def test_the_same_prompt_has_different_keys_on_different_endpoints_and_variants():
+    heads = [partition(endpoint=e, variant=v) for e in ("1", "11") for v in ("1", "11")]
+    assert len({text_key(head, "hi", N, "") for head in heads}) == 4
+
+
+# --- no text ----------------------------------------------------------------------------------
+def test_an_empty_native_body_without_an_id_has_no_key():
+    assert native_key(HEAD, b"", N, "") is None
+
+
+def test_a_request_without_text_and_cache_key_has_no_key():
+    assert text_key(HEAD, "", N, "") is None
+
+
+def test_an_id_alone_makes_a_key():
+    expected = by_hand(b"1", b"llm", b"AllTraffic", b"", b"", b"user-1", b"")
+    assert native_key(HEAD, b"", N, "user-1") == expected
+    assert text_key(HEAD, "", N, "user-1") == expected
+
+
+def test_an_id_makes_another_key_of_the_same_prompt():
+    keys = {text_key(HEAD, "hi", N, caller) for caller in ("", "1", "11", "2")}
+    assert len(keys) == 4
