@@ -11,6 +11,7 @@ import msgspec
 
 from warmroute.core.errors import Failure
 from warmroute.wire.headers import HeaderList, ascii_bytes
+from warmroute.wire.sse import error_event
 
 _ANTHROPIC_TYPES: Final = {
     400: "invalid_request_error",
@@ -22,12 +23,13 @@ _ANTHROPIC_TYPES: Final = {
 }
 
 
-def error(failure: Failure, request_id: str) -> tuple[int, HeaderList, bytes]:
+def error(failure: Failure, request_id: str, *, mirror: bool = False) -> tuple[int, HeaderList, bytes]:
     """Spell a failure as an answer of its own.
 
     Args:
         failure: Its message as the caller reads it.
         request_id: Of this call; SDKs show it.
+        mirror: Give a model's own 4xx status, as SageMaker's OpenAI route does, in place of 424.
 
     Returns:
         HTTP status, fields without framing, and body. Where a model may have worked on the request
@@ -40,25 +42,29 @@ def error(failure: Failure, request_id: str) -> tuple[int, HeaderList, bytes]:
         fields.append((b"x-should-retry", b"false"))
     elif row.retry_after_s is not None:
         fields.append((b"Retry-After", str(row.retry_after_s).encode("ascii")))
-    return row.openai_status, fields, sse_error(failure)
+    mirrored = mirror and 400 <= failure.original_status < 500
+    return failure.original_status if mirrored else row.openai_status, fields, _envelope(failure)
 
 
-def sse_error(failure: Failure) -> bytes:
+def sse_error(failure: Failure, *, anthropic: bool = False) -> bytes:
     """Spell a failure after the first byte of a stream.
 
+    Args:
+        failure: As above.
+        anthropic: The stream is one of ``/v1/messages``.
+
     Returns:
-        The envelope as JSON, for ``sse.error_event``; the same as an answer of its own would have.
+        A whole server-sent event, after whatever event was cut off: the envelope that an answer of
+        its own would have, or Anthropic's ``event: error``.
     """
+    if not anthropic:
+        return error_event(_envelope(failure))
+    kind = _ANTHROPIC_TYPES.get(failure.row.openai_status, "api_error")
+    body = {"type": "error", "error": {"type": kind, "message": failure.message}}
+    return error_event(msgspec.json.encode(body), "error")
+
+
+def _envelope(failure: Failure) -> bytes:
     row = failure.row
     envelope = {"message": failure.message, "type": row.openai_type, "code": row.openai_code}
     return msgspec.json.encode({"error": envelope})
-
-
-def anthropic_sse_error(failure: Failure) -> bytes:
-    """Spell a failure after the first byte of a ``/v1/messages`` stream.
-
-    Returns:
-        Anthropic's error object as JSON, for ``sse.error_event(body, "error")``.
-    """
-    kind = _ANTHROPIC_TYPES.get(failure.row.openai_status, "api_error")
-    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": failure.message}})

@@ -4,7 +4,7 @@ import openai
 import pytest
 
 from warmroute.core.errors import ERRORS, Failure, Problem
-from warmroute.wire import openai_errors, sse
+from warmroute.wire import openai_errors
 
 try:
     import httpx2 as httpx  # what openai 3 is built on
@@ -69,7 +69,7 @@ def test_the_envelope_has_message_type_and_code():
 
 def test_the_openai_sdk_raises_what_ends_a_stream():
     part = b'data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[]}\n\n'
-    body = part + sse.error_event(openai_errors.sse_error(Failure(Problem.MODEL_DIED, "it died")))
+    body = part + openai_errors.sse_error(Failure(Problem.MODEL_DIED, "it died"))
     answer = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=body)
     with client(answer) as sdk:
         stream = iter(sdk.chat.completions.create(model="ep", messages=[], stream=True))
@@ -87,7 +87,17 @@ def test_the_openai_sdk_raises_what_ends_a_stream():
     ],
 )
 def test_anthropic_streams_end_with_anthropics_error(problem, kind):
-    assert json.loads(openai_errors.anthropic_sse_error(Failure(problem, "m"))) == {
-        "type": "error",
-        "error": {"type": kind, "message": "m"},
-    }
+    event = openai_errors.sse_error(Failure(problem, "m"), anthropic=True)
+    head, data = event.removesuffix(b"\n\n").split(b"data: ")
+    assert head == b"\n\nevent: error\n"
+    assert json.loads(data) == {"type": "error", "error": {"type": kind, "message": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("original", "status"), [(0, 424), (399, 424), (400, 400), (429, 429), (499, 499), (500, 424)]
+)
+def test_a_models_4xx_is_mirrored_where_asked_for(original, status):
+    failure = Failure(Problem.MODEL_ERROR, "m", original)
+    assert openai_errors.error(failure, "r", mirror=True)[0] == status
+    assert openai_errors.error(failure, "r")[0] == 424
+    assert (b"x-should-retry", b"false") in openai_errors.error(failure, "r", mirror=True)[1]
