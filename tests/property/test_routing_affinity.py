@@ -1,0 +1,100 @@
+"""What affinity promises over fleets that change, for any names and keys."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmroute.core.decision import Reason
+from warmroute.core.events import Completed
+from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
+from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.routing.rendezvous import order, weights
+from warmroute.routing.router import Router
+
+names = st.lists(
+    st.text(alphabet="12", min_size=1, max_size=4) | st.text(min_size=1, max_size=20).map("i-{}".format),
+    min_size=2, max_size=8, unique=True,
+)  # fmt: skip
+keys = st.integers(0, 2**64 - 1)
+
+
+def fleet(version, members, threshold=1, draining=()):
+    routing = Routing(RoutingStrategy.PREFIX_AWARE, prefix_length=1024, concurrency_threshold=threshold)
+    targets = tuple(
+        Target(TargetId(name), InstanceId(name), 1, "host", 80,
+               state=TargetState.DRAINING if name in draining else TargetState.IN_SERVICE)
+        for name in members
+    )  # fmt: skip
+    variant = Variant(VariantName("v"), 1.0, routing, targets)
+    return Fleet(version, "us-east-1", "0" * 12, (Endpoint(EndpointName("e"), True, (variant,)),))
+
+
+def walk(router, key, times):
+    """Where a key's next requests go while none of them ends; everything is released at the end."""
+    book = router.endpoints["e"].variants["v"]
+    decisions = [router.decide(book, key) for _ in range(times)]
+    for decision in decisions:
+        router.apply(Completed(decision.lease), 0)
+    assert router.open_leases() == 0
+    return [decision.target.target_id for decision in decisions]
+
+
+@given(names, keys, st.data())
+def test_the_order_of_the_others_is_the_same_without_one(members, key, data):
+    gone = data.draw(st.sampled_from(members))
+    ranked = [members[i] for i in order(weights(key, [name.encode() for name in members]))]
+    left = [name for name in members if name != gone]
+    assert [left[i] for i in order(weights(key, [name.encode() for name in left]))] == [
+        name for name in ranked if name != gone
+    ]
+
+
+@given(names, keys, st.data())
+def test_a_key_moves_only_when_its_own_home_drains_or_leaves(members, key, data):
+    gone = data.draw(st.sampled_from(members))
+    router = Router(Random(1))
+    router.apply_fleet(fleet(1, members))
+    ranked = walk(router, key, len(members))
+    expected = [name for name in ranked if name != gone]
+    router.apply_fleet(fleet(2, members, draining=[gone]))
+    assert walk(router, key, len(expected)) == expected
+    router.apply_fleet(fleet(3, [name for name in members if name != gone]))
+    assert walk(router, key, len(expected)) == expected
+    router.apply_fleet(fleet(4, members))
+    assert walk(router, key, len(members)) == ranked
+
+
+@given(names, keys, st.lists(st.integers(0, 100), min_size=2, max_size=5), st.data())
+def test_routers_agree_on_owner_and_overflow_whatever_they_lived_through(members, key, seeds, data):
+    walks = []
+    for seed in seeds:
+        router = Router(Random(seed))
+        router.apply_fleet(fleet(1, data.draw(st.permutations(members))[: data.draw(st.integers(1, 3))]))
+        walk(router, data.draw(keys), 1)
+        router.apply_fleet(fleet(2, data.draw(st.permutations(members))))
+        walks.append(walk(router, key, len(members)))
+    assert all(seen == walks[0] for seen in walks)
+    assert sorted(walks[0]) == sorted(members)
+
+
+@given(names, keys, st.integers(1, 4))
+def test_the_walk_down_the_order_fills_each_target_up_to_the_threshold(members, key, threshold):
+    router = Router(Random(1))
+    router.apply_fleet(fleet(1, members, threshold))
+    seen = walk(router, key, threshold * len(members))
+    ranked = seen[::threshold]
+    assert seen == [name for name in ranked for _ in range(threshold)]
+    assert len(set(ranked)) == len(members)
+
+
+@given(names, keys, st.integers(1, 4))
+def test_beyond_the_threshold_of_all_the_load_stays_level(members, key, threshold):
+    router = Router(Random(1))
+    router.apply_fleet(fleet(1, members, threshold))
+    book = router.endpoints["e"].variants["v"]
+    for _ in range(threshold * len(members)):
+        router.decide(book, key)
+    more = [router.decide(book, key) for _ in range(2 * len(members))]
+    assert {decision.reason for decision in more} == {Reason.SATURATED}
+    assert {in_flight for _, in_flight, _ in router.targets().values()} == {threshold + 2}
