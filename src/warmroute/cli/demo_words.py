@@ -1,0 +1,68 @@
+"""One answer in words: the model of the measurements speaks noise, a small one does not."""
+
+import time
+
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from warmroute.adapters.images.models import SMOLLM2, SMOLLM2_DOWNLOAD_BYTES, ModelUnavailable, fetch_smollm2
+from warmroute.cli.demo_documents import documents
+from warmroute.cli.demo_endpoint import Clients, create_config, create_endpoint, create_model
+from warmroute.cli.demo_server import DemoError
+from warmroute.cli.demo_workload import stream_chat
+from warmroute.core.fleet import RoutingStrategy
+
+ENDPOINT = "demo-words"
+ANSWER_TOKENS = 80
+
+
+def show_readable_answer(clients: Clients, console: Console, *, seed: int) -> None:
+    """Ask SmolLM2-135M one question about a sample document; where that fails, say so and go on.
+
+    Args:
+        clients: Of a running warmroute.
+        console: Where the answer appears, word by word.
+        seed: Of the document.
+    """
+    try:
+        _fetch(console)
+        create_model(clients, SMOLLM2, {"WARMROUTE_LLAMA_MODEL": SMOLLM2, "WARMROUTE_LLAMA_SLOTS": "1"})
+        create_config(
+            clients, ENDPOINT, model=SMOLLM2, instances=1, strategy=RoutingStrategy.LEAST_OUTSTANDING_REQUESTS
+        )
+        create_endpoint(clients, ENDPOINT, config=ENDPOINT)
+        _ask(clients, console, seed)
+    except (ModelUnavailable, DemoError, ClientError, BotoCoreError, ValueError) as error:
+        console.print(f"\nNo answer in words this time: {error}", markup=False)
+
+
+def _fetch(console: Console) -> None:
+    with Progress(
+        TextColumn("Fetching SmolLM2-135M, once"),
+        BarColumn(),
+        DownloadColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("", total=SMOLLM2_DOWNLOAD_BYTES)
+        fetch_smollm2(progress=lambda done, _: progress.update(task, completed=done))
+
+
+def _ask(clients: Clients, console: Console, seed: int) -> None:
+    (document,) = documents(seed=f"{seed}/words", count=1, questions=1)
+    excerpt = document.text.partition("\n2. ")[0]
+    console.print(f"\nAn answer in words, from SmolLM2-135M behind the same API, on {document.title}:\n")
+    begin = time.monotonic()
+    answer = stream_chat(
+        clients,
+        ENDPOINT,
+        [{"role": "user", "content": f"{excerpt}\n\nWhat is this machine for? Answer in one sentence."}],
+        max_tokens=ANSWER_TOKENS,
+        on_text=lambda text: console.print(text, end="", markup=False, soft_wrap=True),
+    )
+    console.print(
+        f"\n\n({answer.prompt_tokens} prompt tokens; first word after {answer.ttft_s:.1f} s, "
+        f"all after {time.monotonic() - begin:.1f} s)"
+    )
