@@ -54,7 +54,8 @@ def opened(data: Path) -> Iterator[Directories]:
         ConfigurationError: It cannot be made or written, or another process holds it.
     """
     try:
-        (data / "run").mkdir(mode=0o700, parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (data / "run").mkdir(mode=0o700, exist_ok=True)
         lock = os.open(data / "warmroute.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigurationError(f"--data-dir {data}: cannot be used: {error.strerror}") from None

@@ -6,6 +6,8 @@ import socket
 from warmroute.core import limits
 from warmroute.core.errors import ConfigurationError
 
+_ON_THIS_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what a wildcard is called by)
+
 
 def listen(*, host: str, port: int, host_key: str, port_flag: str) -> socket.socket:
     """Return a socket that listens on ``host``; its children inherit it by its descriptor.
@@ -38,6 +40,7 @@ def listen(*, host: str, port: int, host_key: str, port_flag: str) -> socket.soc
 def url_of(listener: socket.socket) -> str:
     """Return the base URL of a listener as a client on this machine would write it."""
     host, port = listener.getsockname()[:2]
+    host = _ON_THIS_MACHINE.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

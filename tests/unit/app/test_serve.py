@@ -1,0 +1,48 @@
+import pytest
+
+from warmroute.app.config import Sources, load
+from warmroute.app.directories import Directories
+from warmroute.app.serve import control_options, router_options
+from warmroute.core.declaration import EndpointDeclaration
+from warmroute.core.fleet import AccessKey, ApiKey
+from warmroute.core.machines import InstanceType, ProviderKind
+
+
+@pytest.fixture
+def directories(tmp_path):
+    return Directories(data=tmp_path, sockets=tmp_path / "run")
+
+
+def settings(tmp_path, text="", **environment):
+    (tmp_path / "warmroute.toml").write_text(text)
+    return load(Sources(environment={"XDG_DATA_HOME": str(tmp_path), **environment}, directory=tmp_path))
+
+
+def test_a_router_is_told_its_part(tmp_path, directories):
+    text = "[server]\ndrain_seconds = 10\n[limits]\nbody_bytes = 4096\n[timeouts]\nconnect_s = 2\n"
+    options = router_options(settings(tmp_path, text), directories, listen_fd=5, index=0)
+    assert (options.name, options.listen_fd, options.drain_s) == ("router-0", 5, 7.5)
+    assert (options.limits.body_bytes, options.timeouts.connect_s) == (4096, 2.0)
+    assert options.access_log == str(tmp_path / "warmroute" / "access.log")
+
+
+def test_no_access_log_is_an_empty_path(tmp_path, directories):
+    text = '[access_log]\npath = "off"\n'
+    assert router_options(settings(tmp_path, text), directories, listen_fd=5, index=0).access_log == ""
+
+
+def test_control_is_told_credentials_machines_and_what_to_declare(tmp_path, directories):
+    declared = EndpointDeclaration("llm", InstanceType("static.llm", ProviderKind.STATIC, urls=("http://a",)))
+    environment = {
+        "WARMROUTE_ACCESS_KEY_ID": "AKID",
+        "WARMROUTE_SECRET_ACCESS_KEY": "long enough",
+        "WARMROUTE_API_KEYS": "team:long enough",
+    }
+    options = control_options(
+        settings(tmp_path, **environment), directories, admin_fd=6, declaration=declared
+    )
+    assert options.access_keys == (AccessKey("AKID", "long enough", "root"),)
+    assert options.api_keys == (ApiKey("team", "long enough"),)
+    assert set(options.instance_types) == {"ml.local", "static.llm"}
+    assert "warmroute/llama.cpp" in options.images
+    assert (options.admin_fd, options.declare, options.stop_s < 2.0) == (6, declared, True)
