@@ -53,6 +53,7 @@ class Problem(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     UNAUTHENTICATED = "unauthenticated"
     INCOMPLETE_SIGNATURE = "incomplete_signature"
+    INVALID_SIGNATURE = "invalid_signature"
     EXPIRED = "expired"
     ACCESS_DENIED = "access_denied"
     BODY_TOO_LARGE = "body_too_large"
@@ -79,11 +80,12 @@ ERRORS: dict[Problem, ErrorRow] = {
     Problem.METHOD_NOT_ALLOWED: ErrorRow(405, "UnknownOperationException", 405, _INVALID, "method_not_allowed", _C),
     Problem.UNAUTHENTICATED: ErrorRow(403, "UnrecognizedClientException", 401, "authentication_error", "invalid_api_key", _C),
     Problem.INCOMPLETE_SIGNATURE: ErrorRow(403, "IncompleteSignature", 401, "authentication_error", "invalid_api_key", _C),
+    Problem.INVALID_SIGNATURE: ErrorRow(403, "InvalidSignatureException", 401, "authentication_error", "invalid_api_key", _C),
     Problem.EXPIRED: ErrorRow(403, "ExpiredTokenException", 401, "authentication_error", "token_expired", _C),
     Problem.ACCESS_DENIED: ErrorRow(403, "AccessDeniedException", 403, "permission_error", "access_denied", _C),
     Problem.BODY_TOO_LARGE: ErrorRow(413, "RequestEntityTooLargeException", 413, _INVALID, "request_too_large", _C),
     Problem.HEAD_TOO_LARGE: ErrorRow(431, "ValidationError", 431, _INVALID, "headers_too_large", _C),
-    Problem.REQUEST_TIMEOUT: ErrorRow(400, "RequestTimeoutException", 400, _INVALID, "request_timeout", _C),
+    Problem.REQUEST_TIMEOUT: ErrorRow(408, "RequestTimeoutException", 408, _INVALID, "request_timeout", _C),
     Problem.LENGTH_UNREADABLE: ErrorRow(400, "ValidationError", 400, _INVALID, "malformed_request", _C),
     Problem.NO_CAPACITY: ErrorRow(503, "ServiceUnavailable", 503, "server_error", "no_capacity", _S, retry_after_s=1),
     Problem.OVERLOADED: ErrorRow(503, "ServiceUnavailable", 503, "server_error", "overloaded", _S, retry_after_s=1),

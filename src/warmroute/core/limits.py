@@ -69,6 +69,16 @@ RETRY_BUDGET_RATIO: Final = 0.2
 RETRY_BUDGET_FLOOR: Final = 64
 """Retries always available in a window, so that a quiet endpoint can retry at all."""
 
+# --- Credentials ----------------------------------------------------------------------------
+CLOCK_SKEW_S_MAX: Final = 300
+"""How far a signature's time may be off ours, in seconds, either way: what AWS allows."""
+PRESIGNED_S_MAX: Final = 604_800
+"""Longest life of a request signed in its query: seven days, as on AWS."""
+BEARER_TOKEN_S_MAX: Final = 43_200
+"""Longest life of a bearer token: the twelve hours that SageMaker's token generator allows."""
+SIGNING_KEYS_MAX: Final = 1024
+"""Derived signing keys kept: one per access key, day and service in use."""
+
 # --- Fleet ----------------------------------------------------------------------------------
 FLEET_MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """One message between control and a router; about 100,000 targets."""
