@@ -36,13 +36,13 @@ class StopSchedule:
 
     @classmethod
     def of(cls, total_s: float) -> "StopSchedule":
-        """Divide ``total_s``: most of it to the requests, up to two and a half seconds to the rest.
+        """Divide ``total_s``: most of it to the requests, up to three seconds to the rest.
 
-        Half a second is enough for routers to write their error events, and the two seconds after it
-        for a model server without requests to leave memory (llama.cpp takes 1 to 2).
+        One second is enough for routers to write their error events, and the two seconds after it for
+        a model server without requests to leave memory (llama.cpp takes 1 to 2).
         """
-        drain_s = total_s - min(2.5, 0.5 * total_s)
-        routers_end_s = drain_s + min(0.5, 0.1 * total_s)
+        drain_s = total_s - min(3.0, 0.5 * total_s)
+        routers_end_s = drain_s + min(1.0, 0.2 * total_s)
         end_s = total_s - min(0.3, 0.05 * total_s)
         return cls(
             drain_s=drain_s, routers_end_s=routers_end_s, control_s=0.9 * (end_s - routers_end_s), end_s=end_s

@@ -21,7 +21,7 @@ def settings(tmp_path, text="", **environment):
 def test_a_router_is_told_its_part(tmp_path, directories):
     text = "[server]\ndrain_seconds = 10\n[limits]\nbody_bytes = 4096\n[timeouts]\nconnect_s = 2\n"
     options = router_options(settings(tmp_path, text), directories, listen_fd=5, index=0)
-    assert (options.name, options.listen_fd, options.drain_s) == ("router-0", 5, 7.5)
+    assert (options.name, options.listen_fd, options.drain_s) == ("router-0", 5, 7.0)
     assert (options.limits.body_bytes, options.timeouts.connect_s) == (4096, 2.0)
     assert options.access_log == str(tmp_path / "warmroute" / "access.log")
 

@@ -17,7 +17,7 @@ def test_half_a_minute_of_running_begins_anew():
 
 def test_ten_seconds_are_divided_as_documented():
     schedule = StopSchedule.of(10.0)
-    assert (schedule.drain_s, schedule.routers_end_s, schedule.end_s) == (7.5, 8.0, 9.7)
+    assert (schedule.drain_s, schedule.routers_end_s, schedule.end_s) == (7.0, 8.0, 9.7)
     assert schedule.control_s == pytest.approx(1.53)
 
 
