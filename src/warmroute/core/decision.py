@@ -32,7 +32,6 @@ class Refusal(StrEnum):
     """It has some, and all of them have failed recently."""
     ALL_TRIED = "all_tried"
     """Every one was tried by this invocation already."""
-    UNKNOWN_VARIANT = "unknown_variant"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,478 @@
+"""Connections to the instances: one free list per target, one request at a time on each connection.
+
+The upstream side of the relay: llhttp parses the answer, every piece is one callback into the sink.
+Idle connections are retired before the instance closes them, and each is looked at once more before
+it is used again, so that a request is hardly ever sent into a connection that is closed already.
+"""
+
+import asyncio
+import select
+import ssl
+import time
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from warmroute.adapters.tasks import Tasks
+from warmroute.core import limits
+from warmroute.core.events import FailureCause
+from warmroute.core.fleet import Target
+from warmroute.dataplane.ports import Call, Sink
+from warmroute.wire.headers import HeaderList
+
+CONTROL = "control"
+"""Key of the control process among the targets' free lists; no target id can be it."""
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection to an instance. Implements llhttp's callbacks and, while it is used, `ports.Call`."""
+
+    __slots__ = (
+        "_bodyless",
+        "_chunked",
+        "_fields",
+        "_head_bytes",
+        "_head_done",
+        "_keep_alive",
+        "_length",
+        "_lost",
+        "_parser",
+        "_poll",
+        "_pool",
+        "_sink",
+        "_status",
+        "_transport",
+        "idle_since_s",
+        "retire_after_s",
+        "reused",
+        "uses_left",
+    )  # fmt: skip
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._poll: select.poll | None = None
+        self._sink: Sink | None = None
+        self._lost = False
+        self._status = 0
+        self._fields: HeaderList = []
+        self._head_bytes = 0
+        self._head_done = False
+        self._length: int | None = None
+        self._chunked = False
+        self._bodyless = False
+        self._keep_alive = False
+        self.reused = False
+        self.idle_since_s = 0.0
+        self.retire_after_s = pool.pools.idle_s
+        self.uses_left: int | None = None
+
+    # --- asyncio ----------------------------------------------------------------------------
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember the transport and watch its descriptor."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=limits.WRITE_HIGH_WATER_BYTES)
+        self._poll = select.poll()
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser."""
+        sink = self._sink
+        if sink is None:
+            self.close()  # an answer nobody asked for
+            return
+        if not self._head_done:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(FailureCause.MALFORMED, "the instance switched protocols")
+        except httptools.HttpParserCallbackError as error:
+            # A defect of ours, in the sink: it must be seen, and must not be blamed on the instance.
+            self._sink = None
+            self.close()
+            raise error.__context__ or error from None
+        except httptools.HttpParserError as error:
+            self._fail(FailureCause.MALFORMED, f"the instance's answer is not HTTP: {error}")
+        if not self._head_done and self._head_bytes > limits.UPSTREAM_HEAD_BYTES_MAX:
+            self._fail(
+                FailureCause.MALFORMED,
+                f"the head of the instance's answer exceeds {limits.UPSTREAM_HEAD_BYTES_MAX} bytes",
+            )
+
+    def eof_received(self) -> bool:
+        """Close with the instance."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end to whoever waits."""
+        self._lost = True
+        unsent = self._unsent()
+        self._transport = None
+        self._poll = None
+        self._pool.forget(self)
+        sink = self._sink
+        if sink is None:
+            return
+        self._sink = None
+        if self._head_done and self._length is None and not self._chunked and exc is None:
+            sink.ended()  # the body's end is the connection's end
+            return
+        detail = f"the instance closed the connection{f' ({exc})' if exc else ''}"
+        if self._head_done:
+            sink.failed(FailureCause.BROKEN, f"{detail} in the middle of its answer")
+        elif self.reused and unsent:
+            sink.failed(FailureCause.STALE_CONNECTION, detail)
+        else:
+            sink.failed(FailureCause.CLOSED, f"{detail} before it answered")
+
+    # --- ports.Call -------------------------------------------------------------------------
+    def cancel(self) -> None:
+        """Close at once; the sink hears nothing more."""
+        self._sink = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        """Stop reading."""
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    # --- use --------------------------------------------------------------------------------
+    def send(self, head: bytes, body: bytes, sink: Sink) -> None:
+        """Send a request; its answer goes to the sink."""
+        assert self._transport is not None, "a connection is sent on while it is open"
+        self._sink = sink
+        self._start_answer()
+        if self.uses_left is not None:
+            self.uses_left -= 1
+        if len(body) < 8192:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent: open, not about to be closed, and nothing to read."""
+        if self._lost or self._transport is None or self._transport.is_closing():
+            return False
+        if self.uses_left is not None and self.uses_left <= 0:
+            return False
+        # What has arrived on an idle connection is a close, or an answer nobody asked for.
+        return self._poll is not None and not self._poll.poll(0)
+
+    def close(self) -> None:
+        """Close an idle connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _start_answer(self) -> None:
+        self._status = 0
+        self._fields = []
+        self._head_bytes = 0
+        self._head_done = False
+        self._length = None
+        self._chunked = False
+        self._bodyless = False
+
+    def _unsent(self) -> bool:
+        try:
+            return self._transport is not None and self._transport.get_write_buffer_size() > 0
+        except (RuntimeError, OSError, AttributeError):
+            return False
+
+    def _fail(self, cause: FailureCause, detail: str) -> None:
+        sink = self._sink
+        self._sink = None
+        if self._transport is not None:
+            self._transport.abort()
+        if sink is not None:
+            sink.failed(FailureCause.BROKEN if self._head_done else cause, detail)
+
+    # --- llhttp -----------------------------------------------------------------------------
+    def on_message_begin(self) -> None:
+        """An answer starts."""
+        if self._head_done and self._sink is not None:
+            # After a 1xx; its head does not count.
+            self._start_answer()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header field; trailers are dropped."""
+        if self._head_done:
+            return
+        self._fields.append((name, value))
+        lower = name.lower()
+        if lower == b"content-length":
+            self._length = int(value)
+        elif lower == b"transfer-encoding":
+            self._chunked = True
+        elif lower == b"keep-alive":
+            self._read_keep_alive(value)
+
+    def on_headers_complete(self) -> None:
+        """Pass the head on, unless it is informational."""
+        self._head_done = True
+        status = self._parser.get_status_code()
+        self._status = status
+        if status < 200 or self._sink is None:
+            return
+        if status in (204, 304):
+            self._length = 0
+        self._keep_alive = bool(self._parser.should_keep_alive())
+        self._sink.head(status, self._fields, self._length)
+
+    def on_body(self, data: bytes) -> None:
+        """Pass a piece of the body on."""
+        if self._sink is not None:
+            self._sink.body(data)
+
+    def on_message_complete(self) -> None:
+        """Pass the end on; the connection is free again where both sides allow it."""
+        if self._status < 200:
+            return
+        sink = self._sink
+        if sink is None:
+            return
+        self._sink = None
+        transport = self._transport
+        if self._keep_alive and transport is not None and transport.get_write_buffer_size() == 0:
+            self._pool.put_back(self)
+        else:
+            # The instance closes, or answered before it had read the whole request.
+            self.close()
+        sink.ended()
+
+    def _read_keep_alive(self, value: bytes) -> None:
+        """Retire the connection before the limits that the instance announces."""
+        for part in value.split(b","):
+            name, _, number = part.strip().partition(b"=")
+            if not number.isdigit():
+                continue
+            if name.lower() == b"timeout":
+                self.retire_after_s = min(self._pool.pools.idle_s, max(0.5, int(number) - 1.0))
+            elif name.lower() == b"max" and self.uses_left is None:
+                self.uses_left = max(0, int(number) - 2)
+
+
+class Connecting:
+    """A call whose connection is being opened. Implements `ports.Call`."""
+
+    __slots__ = ("_call", "_paused", "cancelled", "stop_connecting")
+
+    def __init__(self) -> None:
+        self.stop_connecting: Callable[[], None] | None = None
+        self._call: Call | None = None
+        self._paused = False
+        self.cancelled = False
+
+    def connected(self, call: Call) -> None:
+        """Hand over to the connection."""
+        self._call = call
+        if self._paused:
+            call.pause()
+
+    def cancel(self) -> None:
+        """Stop connecting, or close the connection."""
+        self.cancelled = True
+        if self._call is not None:
+            self._call.cancel()
+        elif self.stop_connecting is not None:
+            self.stop_connecting()
+
+    def pause(self) -> None:
+        """Stop reading, at the latest when connected."""
+        self._paused = True
+        if self._call is not None:
+            self._call.pause()
+
+    def resume(self) -> None:
+        """Read on."""
+        self._paused = False
+        if self._call is not None:
+            self._call.resume()
+
+
+class Pool:
+    """The connections to one target (of one generation)."""
+
+    __slots__ = ("_all", "_idle", "closed", "pools", "target")
+
+    def __init__(self, pools: "Pools", target: Target | None) -> None:
+        self.pools = pools
+        self.target = target
+        self._idle: list[UpstreamConnection] = []
+        self._all: set[UpstreamConnection] = set()
+        self.closed = False
+
+    def take(self) -> UpstreamConnection | None:
+        """Return an idle connection that is still good, the most recently used first."""
+        now_s = time.monotonic()
+        while self._idle:
+            connection = self._idle.pop()
+            if now_s - connection.idle_since_s < connection.retire_after_s and connection.usable:
+                connection.reused = True
+                return connection
+            connection.close()
+        return None
+
+    def put_back(self, connection: UpstreamConnection) -> None:
+        """Keep a connection for the next request, or close it where there are enough."""
+        if self.closed or len(self._idle) >= self.pools.idle_connections:
+            connection.close()
+            return
+        connection.idle_since_s = time.monotonic()
+        self._idle.append(connection)
+
+    def opened(self, connection: UpstreamConnection) -> None:
+        """Count a connection in."""
+        self._all.add(connection)
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        """Count a closed connection out."""
+        self._all.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def retire(self, now_s: float) -> None:
+        """Close what has been idle for too long."""
+        keep = []
+        for connection in self._idle:
+            if now_s - connection.idle_since_s < connection.retire_after_s:
+                keep.append(connection)
+            else:
+                connection.close()
+        self._idle = keep
+
+    def close(self) -> None:
+        """Close idle connections; busy ones close when their answers end."""
+        self.closed = True
+        for connection in self._idle:
+            connection.close()
+        self._idle = []
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+class Pools:
+    """Implements `ports.Upstreams`.
+
+    Args:
+        tasks: Where connection attempts run.
+        control_path: Unix socket of the control process.
+        connect_s: How long opening a connection may take.
+        idle_s: An idle connection is retired then, unless the instance announces less.
+        idle_connections: Kept per target.
+    """
+
+    def __init__(
+        self, *, tasks: Tasks, control_path: str, connect_s: float = limits.CONNECT_S,
+        idle_s: float = limits.UPSTREAM_IDLE_S_MAX,
+        idle_connections: int = limits.UPSTREAM_IDLE_CONNECTIONS_MAX,
+    ) -> None:  # fmt: skip
+        self.idle_s = idle_s
+        self.idle_connections = idle_connections
+        self._tasks = tasks
+        self._control_path = control_path
+        self._connect_s = connect_s
+        self._pools: dict[str, Pool] = {}
+        self._control = Pool(self, None)
+        self._ssl: ssl.SSLContext | None = None
+
+    def call(self, target: Target, head: bytes, body: bytes, sink: Sink) -> Call:
+        """Send a request to a target."""
+        pool = self._pools.get(target.target_id)
+        if pool is None or pool.target is not target:
+            pool = self._renew(pool, target)
+        return self._call(pool, head, body, sink)
+
+    def call_control(self, head: bytes, body: bytes, sink: Sink) -> Call:
+        """Send a request to the control process."""
+        return self._call(self._control, head, body, sink)
+
+    def _renew(self, pool: Pool | None, target: Target) -> Pool:
+        """Return a pool for the target as it is now; connections to an older generation are not reused."""
+        if pool is not None and pool.target is not None:
+            known = pool.target
+            if (known.generation, known.host, known.port, known.tls) == (
+                target.generation, target.host, target.port, target.tls,
+            ):  # fmt: skip
+                pool.target = target
+                return pool
+            pool.close()
+        pool = self._pools[target.target_id] = Pool(self, target)
+        return pool
+
+    def _call(self, pool: Pool, head: bytes, body: bytes, sink: Sink) -> Call:
+        connection = pool.take()
+        if connection is not None:
+            connection.send(head, body, sink)
+            return connection
+        connecting = Connecting()
+        connect = self._connect(pool, connecting, head, body, sink)
+        connecting.stop_connecting = self._tasks.spawn(connect, name="connect upstream")
+        return connecting
+
+    async def _connect(
+        self, pool: Pool, connecting: Connecting, head: bytes, body: bytes, sink: Sink
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        target = pool.target
+        try:
+            async with asyncio.timeout(self._connect_s):
+                if target is None:
+                    _, connection = await loop.create_unix_connection(
+                        lambda: UpstreamConnection(pool), self._control_path
+                    )
+                else:
+                    _, connection = await loop.create_connection(
+                        lambda: UpstreamConnection(pool), target.host, target.port,
+                        ssl=self._tls() if target.tls else None,
+                    )  # fmt: skip
+        except (OSError, TimeoutError) as error:
+            if not connecting.cancelled:
+                sink.failed(FailureCause.CONNECT_FAILED, self._unreachable(target, error))
+            return
+        pool.opened(connection)
+        if connecting.cancelled:
+            connection.cancel()
+            return
+        connecting.connected(connection)
+        connection.send(head, body, sink)
+
+    def _unreachable(self, target: Target | None, error: Exception) -> str:
+        where = "the control process" if target is None else target.target_id
+        if isinstance(error, TimeoutError) and not str(error):
+            return f"connecting to {where} took longer than {self._connect_s:g} s"
+        return f"connecting to {where} failed ({error})"
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._ssl is None:
+            self._ssl = ssl.create_default_context()
+        return self._ssl
+
+    def retire(self, now_s: float) -> None:
+        """Close connections that have been idle for too long."""
+        for pool in self._pools.values():
+            pool.retire(now_s)
+        self._control.retire(now_s)
+
+    def forget_targets_but(self, target_ids: set[str]) -> None:
+        """Close the idle connections to targets that are gone."""
+        for target_id in [known for known in self._pools if known not in target_ids]:
+            self._pools.pop(target_id).close()
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        self.forget_targets_but(set())
+        self._control.close()
+
+    def __len__(self) -> int:
+        return sum(len(pool) for pool in self._pools.values()) + len(self._control)

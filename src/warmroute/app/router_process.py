@@ -1,0 +1,231 @@
+"""A router process: the public listener, the relay and the routing core on one event loop.
+
+Started by the supervisor as ``python -m warmroute.app.router_process`` with `RouterOptions` as JSON on
+standard input and the listening socket inherited. It imports no botocore, SQLAlchemy, Starlette,
+pydantic or uvicorn (tested): it starts in a fraction of a second and stays small.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from random import Random, SystemRandom
+
+import uvloop
+
+from warmroute.adapters.clock import SystemClock
+from warmroute.adapters.fleet_client import FleetClient, load_fleet
+from warmroute.adapters.http_server import Listener, ServerLimits
+from warmroute.adapters.tasks import Tasks
+from warmroute.adapters.telemetry import AccessLog, Telemetry
+from warmroute.adapters.upstream import Pools
+from warmroute.app.options import RouterOptions, receive
+from warmroute.core.fleet import Fleet, Target, TargetState
+from warmroute.core.stream import TargetReport
+from warmroute.dataplane.desk import Desk, RelayTimeouts
+from warmroute.dataplane.gateway import Gateway
+from warmroute.observe import catalogue
+from warmroute.observe.catalogue import Metric
+from warmroute.observe.projection import Projection
+from warmroute.routing.health import HealthChange
+from warmroute.routing.router import Router
+
+WATCH_S = 0.1
+"""Between two looks at deadlines: how late a timeout may fire."""
+COUNTERS_S = 1.0
+"""Between two reports of totals to control, and two writes of the access log."""
+LAST_WORDS_S = 0.5
+"""For the bytes that end streams at a shutdown to leave."""
+
+_log = logging.getLogger("warmroute.router")
+
+
+class RouterProcess:
+    """The parts of a router, joined.
+
+    Args:
+        options: From the supervisor.
+    """
+
+    def __init__(self, options: RouterOptions) -> None:
+        self._options = options
+        self._clock = SystemClock()
+        self._tasks = Tasks()
+        self._router = Router(Random(SystemRandom().getrandbits(64)))  # noqa: S311  (ties and draws)
+        self._projection = Projection()
+        self._access_log = AccessLog(options.access_log)
+        timeouts = options.timeouts
+        self._pools = Pools(
+            tasks=self._tasks,
+            control_path=options.control_path,
+            connect_s=timeouts.connect_s,
+            idle_s=timeouts.upstream_idle_s,
+            idle_connections=options.limits.upstream_idle_connections,
+        )
+        self._desk = Desk(
+            router=self._router,
+            upstreams=self._pools,
+            observer=Telemetry(
+                projection=self._projection,
+                log=self._access_log,
+                clock=self._clock,
+                on_health=self._health_changed,
+            ),
+            clock=self._clock,
+            timeouts=RelayTimeouts(
+                first_byte_native_s=timeouts.first_byte_native_s,
+                first_byte_openai_s=timeouts.first_byte_openai_s,
+                chunk_idle_s=timeouts.chunk_idle_s,
+                native_stream_total_s=timeouts.native_stream_total_s,
+            ),
+        )
+        self._gateway = Gateway(self._desk)
+        bounds = options.limits
+        self._listener = Listener(
+            self._gateway,
+            ServerLimits(
+                body_bytes=bounds.body_bytes,
+                buffered_bodies_bytes=bounds.buffered_bodies_bytes,
+                head_bytes=bounds.head_bytes,
+                header_count=bounds.header_count,
+                write_high_water_bytes=bounds.write_high_water_bytes,
+                head_read_s=timeouts.head_read_s,
+                body_idle_s=timeouts.body_idle_s,
+                keep_alive_idle_s=timeouts.keep_alive_idle_s,
+            ),
+        )
+        self._fleet_client = FleetClient(
+            path=options.stream_path,
+            router=options.name,
+            fleet_path=options.fleet_path,
+            on_fleet=self._apply_fleet,
+        )
+        self._reported: dict[str, TargetReport] = {}
+
+    async def run(self) -> None:
+        """Serve until SIGTERM, then drain."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        loop.add_signal_handler(signal.SIGTERM, stop.set)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is the supervisor's to hear
+        remembered = load_fleet(self._options.fleet_path)
+        if remembered is not None:
+            self._apply_fleet(remembered)
+        self._tasks.spawn(self._fleet_client.run(), name="fleet stream")
+        self._tasks.spawn(self._watch(), name="watch")
+        self._tasks.spawn(self._report(), name="report")
+        listening = socket.socket(fileno=self._options.listen_fd)
+        server = await loop.create_server(self._listener.connection, sock=listening)
+        # What start-up made lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
+        _log.info("%s serves, pid %d", self._options.name, os.getpid())
+        await stop.wait()
+        await self._drain(server)
+
+    async def _drain(self, server: asyncio.Server) -> None:
+        """Take nothing new, wait for what runs, end what does not end by itself."""
+        server.close()
+        self._listener.drain()
+        open_now = len(self._desk.open)
+        if open_now:
+            _log.info("draining: %d invocations under way", open_now)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._options.drain_s
+        while self._desk.open and loop.time() < deadline_s:  # noqa: ASYNC110  (once, at the end)
+            await asyncio.sleep(0.02)
+        for underway in list(self._desk.open):
+            underway.shut_down()
+        last_s = loop.time() + LAST_WORDS_S
+        while self._listener.connections and loop.time() < last_s:  # noqa: ASYNC110  (likewise)
+            await asyncio.sleep(0.02)
+        self._send_counters()
+        await self._tasks.cancel_all()
+        self._pools.close()
+        self._access_log.close()
+
+    # --- the fleet --------------------------------------------------------------------------
+    def _apply_fleet(self, fleet: Fleet) -> None:
+        if self._gateway.apply_fleet(fleet):
+            self._pools.forget_targets_but(set(self._router.targets()))
+            self._report_targets()
+
+    def _health_changed(self, change: HealthChange) -> None:
+        what = "ejected" if change.ejected else "back"
+        _log.warning("target %s is %s: %s", change.target_id, what, change.reason)
+        self._report_targets()
+
+    def _report_targets(self) -> None:
+        """Tell control of targets that drain or are ejected, when something about them changed."""
+        known: dict[str, TargetReport] = {}
+        for target, in_flight, ejected in self._router.targets().values():
+            if target.state is TargetState.DRAINING or ejected or target.target_id in self._reported:
+                known[target.target_id] = _report_of(target, in_flight, ejected=ejected)
+        for target_id, report in known.items():
+            if self._reported.get(target_id) != report:
+                self._fleet_client.report(report)
+        self._reported = {
+            target_id: report
+            for target_id, report in known.items()
+            if report.ejected or self._router.targets()[target_id][0].state is TargetState.DRAINING
+        }
+
+    # --- time -------------------------------------------------------------------------------
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(WATCH_S)
+            now_ns = self._clock.now_ns()
+            for underway in list(self._desk.open):
+                underway.expire(now_ns)
+            for change in self._router.on_deadline(now_ns):
+                self._health_changed(change)
+            self._listener.check(loop.time())
+            self._pools.retire(loop.time())
+            if self._reported:
+                self._report_targets()
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(COUNTERS_S)
+            self._access_log.flush()
+            self._send_counters()
+
+    def _send_counters(self) -> None:
+        gauges: dict[tuple[Metric, tuple[str, ...]], float] = {
+            (catalogue.OPEN_EXCHANGES, ()): self._desk.open_exchanges,
+            (catalogue.OPEN_LEASES, ()): self._router.open_leases(),
+            (catalogue.CONNECTIONS, ()): len(self._listener.connections),
+            (catalogue.BUFFERED_BYTES, ()): self._listener.buffered_bytes,
+            (catalogue.FLEET_VERSION, ()): self._router.fleet_version,
+            (catalogue.LOST_LOG_LINES, ()): self._access_log.lost,
+        }
+        for endpoint in self._router.endpoints.values():
+            for book in endpoint.variants.values():
+                for row in book.rows.values():
+                    labels = (endpoint.name, book.name, row.target.target_id)
+                    gauges[catalogue.IN_FLIGHT, labels] = row.in_flight
+                    gauges[catalogue.EJECTED, labels] = float(row.health.ejected)
+        self._fleet_client.counters(self._projection.snapshot(gauges))
+
+
+def _report_of(target: Target, in_flight: int, *, ejected: bool) -> TargetReport:
+    return TargetReport(
+        target_id=target.target_id, generation=target.generation, in_flight=in_flight, ejected=ejected
+    )
+
+
+def main() -> None:
+    """Run a router until it is told to stop."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
+    options = receive(RouterOptions)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(RouterProcess(options).run())
+
+
+if __name__ == "__main__":
+    main()

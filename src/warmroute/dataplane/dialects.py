@@ -1,0 +1,188 @@
+"""How an answer is told to a caller: natively, as an event stream, or as OpenAI's API does.
+
+A dialect turns an instance's answer, or a failure, into the caller's bytes. It knows no sockets and
+keeps no state but whether an answer's body is framed in chunks.
+"""
+
+from typing import Protocol
+
+from warmroute.core.errors import Failure
+from warmroute.core.fleet import Target
+from warmroute.dataplane.telling import Place, model_answered
+from warmroute.wire import eventstream, hop, invocation, openai_errors
+from warmroute.wire.chat import BodyKind
+from warmroute.wire.headers import HeaderList, Headers
+
+
+def is_event_stream(fields: HeaderList) -> bool:
+    """Return whether an answer is a stream of server-sent events."""
+    return any(
+        name.lower() == b"content-type" and value.lstrip().lower().startswith(b"text/event-stream")
+        for name, value in fields
+    )
+
+
+class Dialect(Protocol):
+    """One way to tell answers."""
+
+    streams_frames: bool
+    """The body is framed anew, so the instance's content length does not hold."""
+
+    def upstream_fields(self, target: Target) -> HeaderList:
+        """Return the header fields for the instance, without Host, Content-Length and its own key."""
+        ...
+
+    def fields(self, upstream: HeaderList, variant: str) -> HeaderList:
+        """Return the answer's header fields, without those that frame its body."""
+        ...
+
+    def piece(self, data: bytes) -> bytes:
+        """Return a piece of the body as the caller reads it."""
+        ...
+
+    def relays_error(self, status: int) -> bool:
+        """Return whether an instance's own error answer goes to the caller as it is."""
+        ...
+
+    def model_failure(self, status: int, body: bytes) -> Failure:
+        """Return what to tell of an instance's own error answer otherwise."""
+        ...
+
+    def error(self, failure: Failure) -> tuple[int, HeaderList, bytes]:
+        """Return status, fields and body of a failure before the first byte."""
+        ...
+
+    def broken(self, failure: Failure) -> bytes:
+        """Return what ends a body that failed in its middle; empty where nothing can say so."""
+        ...
+
+
+class Native:
+    """InvokeEndpoint."""
+
+    streams_frames = False
+
+    def __init__(self, *, request: invocation.NativeRequest, request_id: str, place: Place) -> None:
+        self._request = request
+        self._request_id = request_id
+        self._place = place
+
+    def upstream_fields(self, target: Target) -> HeaderList:
+        """Return the API's own fields, request ids and trace context; nothing else crosses."""
+        del target
+        return invocation.upstream_headers(self._request)
+
+    def fields(self, upstream: HeaderList, variant: str) -> HeaderList:
+        """Return the fields of InvokeEndpoint's output."""
+        fields = invocation.response_headers(upstream, variant, streaming=self.streams_frames)
+        fields.append((b"x-amzn-RequestId", self._request_id.encode()))
+        return fields
+
+    def piece(self, data: bytes) -> bytes:
+        """Return the bytes as they came."""
+        return data
+
+    def relays_error(self, status: int) -> bool:
+        """Return False: boto3 reads errors only in SageMaker's own form."""
+        del status
+        return False
+
+    def model_failure(self, status: int, body: bytes) -> Failure:
+        """Return ModelError, with the model's status and words."""
+        return model_answered(status, body, self._place)
+
+    def error(self, failure: Failure) -> tuple[int, HeaderList, bytes]:
+        """Return the error as boto3 reads it."""
+        return invocation.error(
+            failure,
+            self._request_id,
+            region=self._place.region,
+            account=self._place.account,
+            endpoint=self._place.endpoint,
+        )
+
+    def broken(self, failure: Failure) -> bytes:
+        """Return nothing: only a body that ends too early can say that a plain answer broke."""
+        del failure
+        return b""
+
+
+class NativeStream(Native):
+    """InvokeEndpointWithResponseStream: the body in event-stream frames."""
+
+    streams_frames = True
+
+    def piece(self, data: bytes) -> bytes:
+        """Return the bytes as one PayloadPart."""
+        return eventstream.payload_part(data)
+
+    def broken(self, failure: Failure) -> bytes:
+        """Return the exception event that makes boto3 raise EventStreamError."""
+        return eventstream.exception(*invocation.stream_exception(failure))
+
+
+class OpenAI:
+    """The OpenAI routes, Anthropic's messages among them: the instance's answer as it is.
+
+    Args:
+        fields: The request's, in order.
+        headers: The same by name.
+        request_id: For answers that carry none.
+        kind: Which API's events a stream is made of.
+        quotes_errors: An instance's 4xx is told in SageMaker's words, as on ``/endpoints/…/openai``;
+            else it goes through as it is, as on plain ``/v1``. A 5xx never does: SDKs would send again.
+        place: For the words of errors.
+    """
+
+    streams_frames = False
+
+    def __init__(
+        self, *, fields: HeaderList, headers: Headers, request_id: str, kind: BodyKind, quotes_errors: bool,
+        place: Place,
+    ) -> None:  # fmt: skip
+        self._fields = fields
+        self._headers = headers
+        self._request_id = request_id
+        self._kind = kind
+        self._quotes_errors = quotes_errors
+        self._events = False
+        self._place = place
+
+    def upstream_fields(self, target: Target) -> HeaderList:
+        """Return every end-to-end field but the caller's credentials."""
+        del target
+        fields = hop.upstream_fields(self._fields, self._headers)
+        if b"x-request-id" not in self._headers:
+            fields.append((b"x-request-id", self._request_id.encode()))
+        return fields
+
+    def fields(self, upstream: HeaderList, variant: str) -> HeaderList:
+        """Return the instance's end-to-end fields, with a request id."""
+        del variant
+        fields = hop.downstream_fields(upstream)
+        self._events = is_event_stream(fields)
+        if not any(name == b"x-request-id" for name, _ in fields):
+            fields.append((b"x-request-id", self._request_id.encode()))
+        return fields
+
+    def piece(self, data: bytes) -> bytes:
+        """Return the bytes as they came."""
+        return data
+
+    def relays_error(self, status: int) -> bool:
+        """Return True for a 4xx on the plain routes."""
+        return status < 500 and not self._quotes_errors
+
+    def model_failure(self, status: int, body: bytes) -> Failure:
+        """Return the error envelope, with the model's status and words."""
+        return model_answered(status, body, self._place)
+
+    def error(self, failure: Failure) -> tuple[int, HeaderList, bytes]:
+        """Return OpenAI's error envelope."""
+        return openai_errors.error(failure, self._request_id, mirror=True)
+
+    def broken(self, failure: Failure) -> bytes:
+        """Return a server-sent event that tells the error; nothing where the answer is no event stream."""
+        if not self._events:
+            return b""
+        return openai_errors.sse_error(failure, anthropic=self._kind is BodyKind.MESSAGES)

@@ -1,0 +1,482 @@
+"""One invocation, from its first attempt to the last byte of its answer.
+
+A state machine without sockets: the instance's answer comes in through `head`, `body`, `ended` and
+`failed`; the caller's bytes go out through a `Downstream`; leases are taken and given back here and
+nowhere else. Whatever happens, an exchange ends exactly once, and then holds no lease and no call.
+"""
+
+from enum import Enum, auto
+
+from warmroute.core.decision import Assigned, Lease
+from warmroute.core.errors import Failure, Problem
+from warmroute.core.events import AttemptEnded, Cancelled, Completed, Failed, FailureCause, Invocation
+from warmroute.core.fleet import NativeMapping, Target
+from warmroute.core.limits import ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
+from warmroute.dataplane.desk import Desk
+from warmroute.dataplane.dialects import is_event_stream
+from warmroute.dataplane.plan import Plan
+from warmroute.dataplane.ports import Call, Downstream
+from warmroute.dataplane.telling import refused, told
+from warmroute.observe.receipt import receipt
+from warmroute.routing.retry import may_try_again
+from warmroute.routing.router import VariantBook
+from warmroute.wire import http1, invocation
+from warmroute.wire.chat import splice_model
+from warmroute.wire.headers import HeaderList
+from warmroute.wire.sse import FirstEvent, FirstKind
+
+
+class Stage(Enum):
+    """Where the answer stands."""
+
+    WAITING = auto()
+    """No byte yet."""
+    WHOLE = auto()
+    """A short plain answer, kept until it is complete."""
+    ERROR = auto()
+    """The instance's error answer, kept to be told in the caller's dialect."""
+    FIRST_EVENT = auto()
+    """A stream whose first event decides whether it is one."""
+    RELAY = auto()
+    """Head sent; pieces go through as they come."""
+    OVER = auto()
+
+
+class Exchange:
+    """An invocation under way. Implements `ports.Sink`; the connection calls `client_gone` and `pause`.
+
+    Args:
+        desk: The router, the clock and everything else an exchange works with.
+        book: The variant that serves it.
+        plan: What to send.
+        downstream: Where the answer goes.
+        record: Filled in on the way and handed to the observer at the end.
+        keep_alive: The caller's connection may serve another request afterwards.
+        chunks_allowed: The caller can read a chunked answer.
+    """
+
+    __slots__ = (
+        "_book",
+        "_call",
+        "_chunked",
+        "_close",
+        "_decision",
+        "_desk",
+        "_dialect",
+        "_downstream",
+        "_fields",
+        "_first_event",
+        "_invocations_missing",
+        "_keep_alive",
+        "_kept",
+        "_kept_bytes",
+        "_lease",
+        "_plan",
+        "_stage",
+        "_status",
+        "_tried",
+        "chunks_allowed",
+        "deadline_ns",
+        "record",
+        "total_deadline_ns",
+    )  # fmt: skip
+
+    def __init__(
+        self, *, desk: Desk, book: VariantBook, plan: Plan, downstream: Downstream, record: Invocation,
+        keep_alive: bool, chunks_allowed: bool,
+    ) -> None:  # fmt: skip
+        self._desk = desk
+        self._book = book
+        self._plan = plan
+        self._dialect = plan.dialect
+        self._downstream = downstream
+        self._keep_alive = keep_alive
+        self.chunks_allowed = chunks_allowed
+        self.record = record
+        self._stage = Stage.WAITING
+        self._call: Call | None = None
+        self._lease: Lease | None = None
+        self._decision: Assigned | None = None
+        self._tried: tuple[str, ...] = ()
+        self._status = 0
+        self._fields: HeaderList = []
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self._first_event: FirstEvent | None = None
+        self._invocations_missing = False
+        self._chunked = False
+        self._close = False
+        self.deadline_ns = 0
+        self.total_deadline_ns = 0
+
+    def __repr__(self) -> str:
+        where = self.record.target or "nothing"
+        return f"<exchange {self.record.request_id} {self._stage.name.lower()} on {where}>"
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._stage is Stage.OVER
+
+    # --- attempts ---------------------------------------------------------------------------
+    def start(self) -> None:
+        """Make the first attempt."""
+        now_ns = self._desk.clock.now_ns()
+        self._desk.budget.invocation(now_ns)
+        self._desk.open.add(self)
+        self._desk.open_exchanges += 1
+        if self._plan.total_s is not None:
+            self.total_deadline_ns = now_ns + int(self._plan.total_s * 1e9)
+        self._attempt(None)
+
+    def _attempt(self, after: tuple[FailureCause, str] | None) -> None:
+        decision = self._desk.router.decide(self._book, self._plan.key, self._tried)
+        if not isinstance(decision, Assigned):
+            self._fail(refused(decision.refusal, self._plan.place, after))
+            return
+        self._decision = decision
+        self._lease = decision.lease
+        record = self.record
+        record.attempts += 1
+        record.target = decision.target.target_id
+        record.strategy = decision.strategy.value
+        record.reason = decision.reason.value
+        record.rank = decision.rank
+        record.in_flight = decision.in_flight
+        record.variant = decision.variant
+        self._send(decision.target)
+
+    def _send(self, target: Target) -> None:
+        plan = self._plan
+        body = plan.body
+        path = plan.path
+        if not path:
+            path = self._native_path(target)
+        elif plan.names_model:
+            body = splice_model(body, target.model_name or "")
+        head = http1.request_head(
+            "POST",
+            target.path_prefix + path,
+            [
+                (b"host", self._desk.host_of(target)),
+                *self._dialect.upstream_fields(target),
+                *([(b"authorization", b"Bearer " + target.api_key.encode())] if target.api_key else []),
+                (b"content-length", str(len(body)).encode()),
+            ],
+        )
+        now_ns = self._desk.clock.now_ns()
+        self.record.dispatched_ns = now_ns
+        self._stage = Stage.WAITING
+        self._wait(now_ns, plan.first_byte_s)
+        self._call = self._desk.upstreams.call(target, head, body, self)
+
+    def _native_path(self, target: Target) -> str:
+        if target.native is NativeMapping.INVOCATIONS:
+            return "/invocations"
+        mapped = target.native is NativeMapping.OPENAI or self._invocations_missing
+        if mapped or self._desk.lacks_invocations(target):
+            return invocation.openai_path(self._plan.body) or "/invocations"
+        return "/invocations"
+
+    def _wait(self, now_ns: int, seconds: float) -> None:
+        deadline_ns = now_ns + int(seconds * 1e9)
+        if self.total_deadline_ns:
+            deadline_ns = min(deadline_ns, self.total_deadline_ns)
+        self.deadline_ns = deadline_ns
+
+    # --- the instance's answer --------------------------------------------------------------
+    def head(self, status: int, fields: HeaderList, length: int | None) -> None:
+        """Take the answer's head and choose how to treat its body."""
+        desk = self._desk
+        now_ns = desk.clock.now_ns()
+        self._wait(now_ns, desk.timeouts.chunk_idle_s)
+        self._status = status
+        self._fields = fields
+        events = is_event_stream(fields)
+        if status >= 400 and not self._dialect.relays_error(status):
+            self._stage = Stage.ERROR
+            return
+        self.record.first_byte_ns = now_ns
+        if length is not None and length <= WHOLE_ANSWER_BYTES_MAX and not self._dialect.streams_frames:
+            self._stage = Stage.WHOLE
+        elif events and self._target().hold_first_event:
+            self._stage = Stage.FIRST_EVENT
+            self._first_event = FirstEvent()
+        else:
+            self._begin(length)
+
+    def body(self, data: bytes) -> None:
+        """Take a piece of the answer's body."""
+        desk = self._desk
+        self._wait(desk.clock.now_ns(), desk.timeouts.chunk_idle_s)
+        match self._stage:
+            case Stage.RELAY:
+                self._relay(data)
+            case Stage.WHOLE:
+                self._kept.append(data)
+            case Stage.ERROR:
+                if self._kept_bytes < ERROR_BODY_BYTES_MAX:
+                    self._kept.append(data[: ERROR_BODY_BYTES_MAX - self._kept_bytes])
+                    self._kept_bytes += len(data)
+            case Stage.FIRST_EVENT:
+                self._look(data)
+            case Stage.WAITING | Stage.OVER:
+                raise AssertionError(f"{self!r} got a body before its head or after its end")
+
+    def ended(self) -> None:
+        """Take the end of a complete answer."""
+        self._call = None
+        match self._stage:
+            case Stage.RELAY:
+                self._complete()
+            case Stage.WHOLE:
+                body = b"".join(self._kept)
+                self._write(self._head(self._status, self._answer_fields(len(body))) + body)
+                self.record.bytes_out += len(body)
+                self._complete()
+            case Stage.ERROR:
+                self._error_answer()
+            case Stage.FIRST_EVENT:
+                self._begin(None)
+                self._complete()
+            case Stage.WAITING | Stage.OVER:
+                raise AssertionError(f"{self!r} ended before its head or twice")
+
+    def failed(self, cause: FailureCause, detail: str) -> None:
+        """Take the failure of the attempt: go on elsewhere where nothing can have run, else tell it."""
+        self._call = None
+        desk = self._desk
+        now_ns = desk.clock.now_ns()
+        target = self._target()
+        assert self._stage is not Stage.OVER, f"{self!r} failed after its end"
+        if self._stage is Stage.RELAY:
+            self._release(Failed(self._take_lease(), cause))
+            desk.observer.attempt_failed(target, cause, again=False)
+            self._break(cause, detail)
+            return
+        if self._stage is not Stage.WAITING and cause.nothing_ran:
+            cause = FailureCause.BROKEN
+        again = may_try_again(cause, attempts=self.record.attempts, budget=desk.budget, now_ns=now_ns)
+        self._release(Failed(self._take_lease(), cause))
+        desk.observer.attempt_failed(target, cause, again=again)
+        self.record.cause = cause.value
+        if again:
+            self._tried = (*self._tried, target.target_id)
+            self._reset_answer()
+            self._attempt((cause, detail))
+        else:
+            self._fail(told(cause, detail, self._plan.place))
+
+    # --- treating the answer ----------------------------------------------------------------
+    def _begin(self, length: int | None) -> None:
+        """Send the answer's head; from now on pieces go through as they come."""
+        self._stage = Stage.RELAY
+        self._plan.body = b""  # the kept body goes at the first byte: streams are long, prompts large
+        self._downstream.release_body()
+        if self._dialect.streams_frames:
+            length = None
+        self._chunked = length is None and self.chunks_allowed
+        self._close = length is None and not self.chunks_allowed
+        self._write(self._head(self._status, self._answer_fields(length)))
+        for piece in self._kept:
+            self._relay(piece)
+        self._kept.clear()
+
+    def _relay(self, data: bytes) -> None:
+        self.record.bytes_out += len(data)
+        piece = self._dialect.piece(data)
+        self._downstream.write(http1.chunk(piece) if self._chunked else piece)
+
+    def _look(self, data: bytes) -> None:
+        assert self._first_event is not None, "set with the stage"
+        self._kept.append(data)
+        found = self._first_event.feed(data)
+        if found is None:
+            return
+        if found.kind is FirstKind.READY:
+            self._begin(None)
+            return
+        # The engine reports its refusal inside a stream that it opened with 200.
+        self._status = found.status
+        self._stage = Stage.ERROR
+        self.record.first_byte_ns = 0
+
+    def _error_answer(self) -> None:
+        body = b"".join(self._kept)
+        target = self._target()
+        if self._status == 503 and b"loading" in body.lower():
+            self._stage = Stage.WAITING
+            self.failed(FailureCause.LOADING, "the model server is still loading its model")
+            return
+        if self._retry_without_invocations(target):
+            return
+        lease = self._take_lease()
+        if self._status >= 500:
+            self._release(Failed(lease, FailureCause.SERVER_ERROR))
+            self._desk.observer.attempt_failed(target, FailureCause.SERVER_ERROR, again=False)
+            self.record.cause = FailureCause.SERVER_ERROR.value
+        else:
+            self._release(Completed(lease))
+        self._fail(self._dialect.model_failure(self._status, body))
+
+    def _retry_without_invocations(self, target: Target) -> bool:
+        """Ask again on the OpenAI routes where a server turned out to have no ``/invocations``.
+
+        A 404 for the route means that nothing ran; the lease stays.
+        """
+        if self._plan.path or target.native is not NativeMapping.AUTO:
+            return False
+        if self._invocations_missing:
+            return False  # that was the second answer
+        if self._status != 404 or invocation.openai_path(self._plan.body) is None:
+            return False
+        self._invocations_missing = True
+        self._reset_answer()
+        self._send(target)
+        return True
+
+    def _reset_answer(self) -> None:
+        self._stage = Stage.WAITING
+        self._kept = []
+        self._kept_bytes = 0
+        self._fields = []
+        self._first_event = None
+        self.record.first_byte_ns = 0
+
+    # --- endings ----------------------------------------------------------------------------
+    def client_gone(self) -> None:
+        """Stop the instance's work: nobody waits for it any more."""
+        if self._stage is Stage.OVER:
+            return
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        if self._lease is not None:
+            self._release(Cancelled(self._take_lease()))
+        self.record.outcome = "cancelled"
+        self._over()
+
+    def expire(self, now_ns: int) -> None:
+        """End the attempt whose time is over."""
+        if self._stage is Stage.OVER or now_ns < self.deadline_ns:
+            return
+        if self._call is not None:
+            self._call.cancel()
+        if self.total_deadline_ns and now_ns >= self.total_deadline_ns:
+            self.failed(FailureCause.TOTAL_TIMEOUT, "the response took too long as a whole")
+        elif self._stage is Stage.WAITING:
+            self.failed(FailureCause.FIRST_BYTE_TIMEOUT, "no answer in time")
+        else:
+            self.failed(FailureCause.IDLE_TIMEOUT, "no further piece of the response in time")
+
+    def shut_down(self) -> None:
+        """End an exchange that the process cannot wait for any longer."""
+        if self._stage is Stage.OVER:
+            return
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        if self._lease is not None:
+            self._release(Cancelled(self._take_lease()))
+        message = "warmroute is shutting down; the model's work on this request was stopped."
+        if self._stage is Stage.RELAY:
+            self._end_broken(Failure(Problem.MODEL_DIED, message))
+        else:
+            self._fail(Failure(Problem.MODEL_DIED, message))
+
+    def pause(self) -> None:
+        """Stop reading from the instance: the caller reads too slowly."""
+        if self._call is not None:
+            self._call.pause()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._call is not None:
+            self._call.resume()
+
+    def _complete(self) -> None:
+        self._release(Completed(self._take_lease()))
+        if self._invocations_missing:
+            self._desk.note_lacks_invocations(self._target())
+        if self._chunked:
+            self._downstream.write(http1.LAST_CHUNK)
+        self.record.status = self._status
+        self.record.outcome = "completed"
+        self._over()
+        self._downstream.finish(close=self._close or not self._keep_alive)
+
+    def _break(self, cause: FailureCause, detail: str) -> None:
+        self.record.cause = cause.value
+        self._end_broken(told(cause, detail, self._plan.place))
+
+    def _end_broken(self, failure: Failure) -> None:
+        """End an answer in its middle, with an error event where the dialect has one."""
+        event = self._dialect.broken(failure)
+        if event:
+            self._downstream.write(http1.chunk(event) if self._chunked else event)
+            if self._chunked:
+                self._downstream.write(http1.LAST_CHUNK)
+        self.record.status = self._status
+        self.record.problem = failure.problem.value
+        self.record.outcome = "failed"
+        self._over()
+        self._downstream.finish(close=True)
+
+    def _fail(self, failure: Failure) -> None:
+        status, fields, body = self._dialect.error(failure)
+        fields = [*fields, (b"content-length", str(len(body)).encode()), *self._explained()]
+        self._write(self._head(status, fields) + body)
+        self.record.status = status
+        self.record.problem = failure.problem.value
+        self.record.outcome = "failed"
+        self._over()
+        self._downstream.finish(close=not self._keep_alive)
+
+    def _over(self) -> None:
+        assert self._lease is None, f"{self!r} ended with a lease"
+        assert self._call is None, f"{self!r} ended with a call"
+        self._stage = Stage.OVER
+        self._plan.body = b""
+        self._kept = []
+        self._desk.open.remove(self)
+        self._desk.open_exchanges -= 1
+        self.record.ended_ns = self._desk.clock.now_ns()
+        self._desk.observer.invocation_ended(self.record)
+
+    # --- leases -----------------------------------------------------------------------------
+    def _target(self) -> Target:
+        assert self._decision is not None, "there has been an attempt"
+        return self._decision.target
+
+    def _take_lease(self) -> Lease:
+        lease = self._lease
+        assert lease is not None, f"{self!r} has no lease to give back"
+        self._lease = None
+        return lease
+
+    def _release(self, event: AttemptEnded) -> None:
+        change = self._desk.router.apply(event, self._desk.clock.now_ns())
+        if change is not None:
+            self._desk.observer.health_changed(change)
+
+    # --- words ------------------------------------------------------------------------------
+    def _answer_fields(self, length: int | None) -> HeaderList:
+        fields = self._dialect.fields(self._fields, self._decision.variant if self._decision else "")
+        if length is not None:
+            fields.append((b"content-length", str(length).encode()))
+        elif self._chunked:
+            fields.append((b"transfer-encoding", b"chunked"))
+        return fields + self._explained()
+
+    def _explained(self) -> HeaderList:
+        if not self._plan.explain or self._decision is None:
+            return []
+        return [(b"x-warmroute-decision", receipt(self.record, self._decision.candidates))]
+
+    def _head(self, status: int, fields: HeaderList) -> bytes:
+        if self._close or not self._keep_alive:
+            fields = [*fields, (b"connection", b"close")]
+        return http1.response_head(status, fields)
+
+    def _write(self, data: bytes) -> None:
+        self._downstream.write(data)

@@ -1,0 +1,357 @@
+"""The way of a request: route, caller, endpoint, key, and then an exchange.
+
+A request is read once here; every later stage gets exactly the value it needs.
+"""
+
+import secrets
+
+import msgspec
+
+from warmroute.auth.principals import Authenticator
+from warmroute.core.errors import Failure, Problem
+from warmroute.core.events import Invocation
+from warmroute.core.fleet import Fleet
+from warmroute.dataplane.desk import Desk
+from warmroute.dataplane.dialects import Native, NativeStream, OpenAI
+from warmroute.dataplane.exchange import Exchange
+from warmroute.dataplane.passage import ControlPassage
+from warmroute.dataplane.plan import Plan
+from warmroute.dataplane.ports import Downstream, Underway
+from warmroute.dataplane.routes import Route, RouteKind, match, speaks_openai
+from warmroute.dataplane.telling import Place
+from warmroute.routing.key import native_key, text_key
+from warmroute.routing.router import VariantBook
+from warmroute.wire import chat, http1, invocation, openai_errors, texts
+from warmroute.wire.chat import OpenAIRequest
+from warmroute.wire.http1 import Request
+from warmroute.wire.sigv4 import SignedRequest
+
+EXPLAIN = b"x-warmroute-explain"
+"""Header that asks for a decision receipt."""
+ROUTES_TOLD = (
+    "POST /endpoints/NAME/invocations, POST /endpoints/NAME/invocations-response-stream, "
+    "POST /endpoints/NAME/openai/v1/chat/completions, POST /v1/chat/completions, /v1/completions, "
+    "/v1/embeddings, /v1/responses or /v1/messages, GET /v1/models, POST / with X-Amz-Target"
+)
+
+
+class Gateway:
+    """Answers requests.
+
+    Args:
+        desk: What exchanges work with.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._place = Place(region="us-east-1", account="000000000000", endpoint="")
+        self._authenticator = Authenticator((), (), "us-east-1")
+        self._request_ids = _id_prefix()
+        self._count = secrets.randbits(40)
+
+    def apply_fleet(self, fleet: Fleet) -> bool:
+        """Replace the fleet between two decisions; False for one that is not newer."""
+        if not self._desk.router.apply_fleet(fleet):
+            return False
+        self._place = Place(region=fleet.region, account=fleet.account, endpoint="")
+        self._authenticator = Authenticator(fleet.access_keys, fleet.api_keys, fleet.region)
+        self._desk.forget_targets_but(set(self._desk.router.targets()))
+        return True
+
+    # --- before a request is whole ------------------------------------------------------------
+    def reject(self, path: str, failure: Failure, downstream: Downstream) -> None:
+        """Answer a request that cannot be read, in the dialect its path promises; the connection ends."""
+        record = self._record("unreadable", 0)
+        self._fail(record, failure, downstream, openai=speaks_openai(path), close=True)
+
+    # --- a whole request ----------------------------------------------------------------------
+    def receive(self, request: Request, downstream: Downstream) -> Underway | None:
+        """Answer a request now, or start its exchange.
+
+        Returns:
+            What to tell of the client's doings until `Downstream.finish` is called; None when the
+            answer is complete already.
+        """
+        route = match(request.path)
+        record = self._record(route.kind.value if route else "unknown", len(request.body))
+        outcome = self._answer(request, route, record, downstream)
+        if isinstance(outcome, Failure):
+            openai = route.openai if route else speaks_openai(request.path)
+            self._fail(record, outcome, downstream, openai=openai, close=not request.keep_alive)
+            return None
+        return outcome
+
+    def _answer(  # noqa: PLR0911  (one return per route)
+        self, request: Request, route: Route | None, record: Invocation, downstream: Downstream
+    ) -> Underway | Failure | None:
+        if route is None:
+            text = f"There is no {request.method} {request.path}. There is: {ROUTES_TOLD}."
+            return Failure(Problem.NOT_FOUND, text)
+        if request.method != route.method and (request.method, route.method) != ("HEAD", "GET"):
+            text = f"{request.path} takes {route.method}, not {request.method}."
+            return Failure(Problem.METHOD_NOT_ALLOWED, text)
+        match route.kind:
+            case RouteKind.NATIVE | RouteKind.NATIVE_STREAM:
+                return self._native(request, route, record, downstream)
+            case RouteKind.ENDPOINT_OPENAI:
+                return self._endpoint_openai(request, route, record, downstream)
+            case RouteKind.PLAIN_OPENAI:
+                return self._plain_openai(request, route, record, downstream)
+            case RouteKind.CONTROL:
+                return self._control(request, record, downstream)
+            case RouteKind.MODELS:
+                return self._models(request, downstream)
+            case RouteKind.HEALTHZ:
+                _send(request, downstream, 200, b"text/plain", b"ok\n")
+                return None
+            case RouteKind.READYZ:
+                self._readyz(request, downstream)
+                return None
+
+    def _native(
+        self, request: Request, route: Route, record: Invocation, downstream: Downstream
+    ) -> Underway | Failure | None:
+        principal = self._authenticator.native(_signed(request), self._desk.clock.wall_s())
+        if isinstance(principal, Failure):
+            return principal
+        record.principal = principal
+        streaming = route.kind is RouteKind.NATIVE_STREAM
+        read = invocation.read(request.headers, streaming)
+        if isinstance(read, Failure):
+            return read
+        book = self._find(route.endpoint or "", read.inference_component, read.target_variant)
+        if isinstance(book, Failure):
+            return book
+        if read.session_id is not None:
+            text = "SessionId: stateful sessions are not supported by warmroute yet; leave the member out."
+            return Failure(Problem.BAD_REQUEST, text)
+        key = None
+        if book.prefix_length:
+            key = native_key(book.key_head, request.body, book.prefix_length, read.prefix_aware_id or "")
+        place = self._place_of(book)
+        kind = NativeStream if streaming else Native
+        timeouts = self._desk.timeouts
+        plan = Plan(
+            place=place,
+            body=request.body,
+            dialect=kind(request=read, request_id=record.request_id, place=place),
+            key=key,
+            first_byte_s=timeouts.first_byte_native_s,
+            total_s=timeouts.native_stream_total_s if streaming else None,
+            explain=EXPLAIN in request.headers,
+        )
+        return self._start(request, book, plan, record, downstream)
+
+    def _endpoint_openai(
+        self, request: Request, route: Route, record: Invocation, downstream: Downstream
+    ) -> Underway | Failure | None:
+        authorization = request.headers.get(b"authorization")
+        principal = self._authenticator.openai(authorization, self._desk.clock.wall_s())
+        if isinstance(principal, Failure):
+            return principal
+        record.principal = principal
+        book = self._find(route.endpoint or "", route.component, None)
+        if isinstance(book, Failure):
+            return book
+        assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
+        read = chat.read(request.body, route.body_kind, book.prefix_length)
+        if isinstance(read, Failure):
+            return read
+        return self._openai(request, route, record, downstream, book=book, read=read)
+
+    def _plain_openai(
+        self, request: Request, route: Route, record: Invocation, downstream: Downstream
+    ) -> Underway | Failure | None:
+        principal = self._authenticator.plain(request.headers, self._desk.clock.wall_s())
+        if isinstance(principal, Failure):
+            return principal
+        record.principal = principal
+        assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
+        read = chat.read(request.body, route.body_kind, self._longest_prefix())
+        if isinstance(read, Failure):
+            return read
+        if not read.model:
+            told = f"on this route it names the endpoint: {self._endpoints_told()}"
+            return Failure(Problem.BAD_REQUEST, f"The member 'model' is missing or empty; {told}.")
+        name, _, component = read.model.partition("/")
+        book = self._find(name, component or None, None)
+        if isinstance(book, Failure):
+            return book
+        return self._openai(request, route, record, downstream, book=book, read=read)
+
+    def _openai(
+        self,
+        request: Request,
+        route: Route,
+        record: Invocation,
+        downstream: Downstream,
+        *,
+        book: VariantBook,
+        read: OpenAIRequest,
+    ) -> Underway | None:
+        key = None
+        if book.prefix_length:
+            key = text_key(book.key_head, read.text, book.prefix_length, read.cache_key or "")
+        place = self._place_of(book)
+        plain = route.kind is RouteKind.PLAIN_OPENAI
+        assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
+        dialect = OpenAI(
+            fields=request.fields,
+            headers=request.headers,
+            request_id=record.request_id,
+            kind=route.body_kind,
+            quotes_errors=not plain,
+            place=place,
+        )
+        plan = Plan(
+            place=place,
+            body=request.body,
+            dialect=dialect,
+            key=key,
+            first_byte_s=self._desk.timeouts.first_byte_openai_s,
+            path=route.upstream_path,
+            names_model=plain,
+            explain=EXPLAIN in request.headers,
+        )
+        return self._start(request, book, plan, record, downstream)
+
+    def _start(
+        self, request: Request, book: VariantBook, plan: Plan, record: Invocation, downstream: Downstream
+    ) -> Underway | None:
+        record.endpoint = book.endpoint
+        exchange = Exchange(
+            desk=self._desk,
+            book=book,
+            plan=plan,
+            downstream=downstream,
+            record=record,
+            keep_alive=request.keep_alive,
+            chunks_allowed=request.chunks_allowed,
+        )
+        exchange.start()
+        return None if exchange.over else exchange
+
+    def _control(
+        self, request: Request, record: Invocation, downstream: Downstream
+    ) -> Underway | Failure | None:
+        principal = self._authenticator.native(_signed(request), self._desk.clock.wall_s())
+        if isinstance(principal, Failure):
+            return principal
+        record.principal = principal
+        passage = ControlPassage(desk=self._desk, request=request, downstream=downstream, record=record)
+        passage.start()
+        return passage
+
+    # --- answered here ------------------------------------------------------------------------
+    def _models(self, request: Request, downstream: Downstream) -> Failure | None:
+        principal = self._authenticator.plain(request.headers, self._desk.clock.wall_s())
+        if isinstance(principal, Failure):
+            return principal
+        serving = [book.name for book in self._desk.router.endpoints.values() if book.in_service]
+        _send(request, downstream, 200, b"application/json", model_list(sorted(serving)))
+        return None
+
+    def _readyz(self, request: Request, downstream: Downstream) -> None:
+        ready = any(
+            endpoint.in_service and any(book.candidates for book in endpoint.variants.values())
+            for endpoint in self._desk.router.endpoints.values()
+        )
+        text = b"ready\n" if ready else b"no endpoint is in service\n"
+        _send(request, downstream, 200 if ready else 503, b"text/plain", text)
+
+    # --- looking up ---------------------------------------------------------------------------
+    def _find(self, name: str, component: str | None, target_variant: str | None) -> VariantBook | Failure:
+        router = self._desk.router
+        account = self._place.account
+        endpoint = router.endpoints.get(name)
+        if endpoint is None:
+            return texts.endpoint_not_found(name, account)
+        if component is not None:
+            return texts.component_not_allowed()
+        book = router.choose_variant(endpoint, target_variant)
+        if book is not None:
+            return book
+        if target_variant is not None and endpoint.variants:
+            known = ", ".join(sorted(endpoint.variants))
+            text = f"Variant {target_variant} not found on endpoint {name} of account {account}"
+            return Failure(Problem.BAD_REQUEST, f"{text}; it has: {known}.")
+        return Failure(Problem.NO_CAPACITY, f"Endpoint {name} has no instance in service yet.")
+
+    def _place_of(self, book: VariantBook) -> Place:
+        return Place(self._place.region, self._place.account, book.endpoint)
+
+    def _longest_prefix(self) -> int:
+        endpoints = self._desk.router.endpoints.values()
+        return max((b.prefix_length for e in endpoints for b in e.variants.values()), default=0)
+
+    def _endpoints_told(self) -> str:
+        names = sorted(self._desk.router.endpoints)
+        if not names:
+            return "there is none yet"
+        return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+
+    # --- small parts --------------------------------------------------------------------------
+    def _record(self, route: str, bytes_in: int) -> Invocation:
+        self._count = (self._count + 1) & 0xFFFFFFFFFFFF
+        return Invocation(
+            request_id=f"{self._request_ids}{self._count:012x}",
+            route=route,
+            started_ns=self._desk.clock.now_ns(),
+            bytes_in=bytes_in,
+        )
+
+    def _fail(
+        self, record: Invocation, failure: Failure, downstream: Downstream, *, openai: bool, close: bool
+    ) -> None:
+        """Answer with a failure from before any attempt."""
+        if openai:
+            status, fields, body = openai_errors.error(failure, record.request_id)
+        else:
+            status, fields, body = invocation.error(
+                failure,
+                record.request_id,
+                region=self._place.region,
+                account=self._place.account,
+                endpoint=record.endpoint,
+            )
+        fields = [*fields, (b"content-length", str(len(body)).encode())]
+        if close:
+            fields.append((b"connection", b"close"))
+        downstream.write(http1.response_head(status, fields) + body)
+        record.status = status
+        record.problem = failure.problem.value
+        record.outcome = "rejected"
+        record.ended_ns = self._desk.clock.now_ns()
+        self._desk.observer.invocation_ended(record)
+        downstream.finish(close=close)
+
+
+def model_list(endpoints: list[str]) -> bytes:
+    """Return OpenAI's list of models: one per endpoint."""
+    models = [{"id": name, "object": "model", "created": 0, "owned_by": "warmroute"} for name in endpoints]
+    return msgspec.json.encode({"object": "list", "data": models})
+
+
+def _send(request: Request, downstream: Downstream, status: int, content_type: bytes, body: bytes) -> None:
+    fields = [(b"content-type", content_type), (b"content-length", str(len(body)).encode())]
+    if not request.keep_alive:
+        fields.append((b"connection", b"close"))
+    head = http1.response_head(status, fields)
+    downstream.write(head if request.method == "HEAD" else head + body)
+    downstream.finish(close=not request.keep_alive)
+
+
+def _id_prefix() -> str:
+    """Return the start of this router's request ids, which have the form of a UUID."""
+    digits = secrets.token_hex(10)
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-8{digits[15:18]}-"
+
+
+def _signed(request: Request) -> SignedRequest:
+    return SignedRequest(
+        method=request.method,
+        path=request.path,
+        query=request.query,
+        headers=request.headers,
+        body=request.body,
+    )

@@ -1,0 +1,33 @@
+"""What an invocation sends, and how."""
+
+from dataclasses import dataclass
+
+from warmroute.dataplane.dialects import Dialect
+from warmroute.dataplane.telling import Place
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to send, and how: made before the first attempt.
+
+    Attributes:
+        place: Where we are and which endpoint was called.
+        body: The request's; let go at the first byte of the answer.
+        dialect: How the caller reads answers.
+        key: Routing key, None without one.
+        first_byte_s: How long the instance may take to answer.
+        path: Where it serves this; empty for native calls, whose path depends on the target.
+        total_s: How long the answer may take as a whole; None for no bound.
+        names_model: ``model`` in the body names our endpoint, and is replaced by the instance's own.
+        explain: The answer carries a decision receipt.
+    """
+
+    place: Place
+    body: bytes
+    dialect: Dialect
+    key: int | None
+    first_byte_s: float
+    path: str = ""
+    total_s: float | None = None
+    names_model: bool = False
+    explain: bool = False

@@ -1,0 +1,70 @@
+"""What a caller is told when an attempt failed or no target could be picked."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from warmroute.core.decision import Refusal
+from warmroute.core.errors import Failure, Problem
+from warmroute.core.events import FailureCause
+from warmroute.wire import texts
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What SageMaker's words have to name: where we are and which endpoint was called."""
+
+    region: str
+    account: str
+    endpoint: str
+
+
+def model_answered(status: int, body: bytes, place: Place) -> Failure:
+    """Return the failure that quotes a model server's own error answer."""
+    text = body.decode("utf-8", "replace")
+    return texts.model_error(
+        status, text, region=place.region, account=place.account, endpoint=place.endpoint
+    )
+
+
+def told(cause: FailureCause, detail: str, place: Place) -> Failure:
+    """Return the failure of an attempt that is not made again.
+
+    Args:
+        cause: How it failed; a complete answer with a 5xx status is told by `model_answered` instead.
+        detail: For people.
+        place: For SageMaker's words.
+    """
+    match cause:
+        case FailureCause.CONNECT_FAILED | FailureCause.STALE_CONNECTION | FailureCause.LOADING:
+            return Failure(Problem.INSTANCE_UNREACHABLE, f"No instance could be reached: {detail}.")
+        case FailureCause.FIRST_BYTE_TIMEOUT | FailureCause.IDLE_TIMEOUT | FailureCause.TOTAL_TIMEOUT:
+            return texts.model_timeout(region=place.region, account=place.account, endpoint=place.endpoint)
+        case FailureCause.CLOSED | FailureCause.BROKEN | FailureCause.MALFORMED:
+            return texts.model_died(region=place.region, account=place.account, endpoint=place.endpoint)
+        case FailureCause.SERVER_ERROR:
+            raise AssertionError("an answer with a 5xx status is told as the model's error")
+        case _:
+            assert_never(cause)
+
+
+def refused(refusal: Refusal, place: Place, after: tuple[FailureCause, str] | None) -> Failure:
+    """Return the failure of an invocation that no target could take.
+
+    Args:
+        refusal: Why none could.
+        place: With its endpoint.
+        after: How the attempt before failed; None at the first attempt.
+    """
+    match refusal:
+        case Refusal.NO_TARGET:
+            text = f"Endpoint {place.endpoint} has no instance in service yet."
+            return Failure(Problem.NO_CAPACITY, text)
+        case Refusal.ALL_EJECTED | Refusal.ALL_TRIED:
+            if after is not None:
+                return told(*after, place)
+            text = (
+                f"Every instance of endpoint {place.endpoint} failed recently; they are tried again shortly."
+            )
+            return Failure(Problem.INSTANCE_UNREACHABLE, text)
+        case _:
+            assert_never(refusal)

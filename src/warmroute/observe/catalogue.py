@@ -1,0 +1,94 @@
+"""Every metric of the routers: name, kind, labels and meaning. Documentation is generated from here."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MetricKind(StrEnum):
+    """Prometheus metric types."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: In full, unit last.
+        kind: Its type.
+        labels: Names of its labels, in order.
+        meaning: For the operator.
+    """
+
+    name: str
+    kind: MetricKind
+    labels: tuple[str, ...]
+    meaning: str
+
+
+_ENDPOINT = ("endpoint", "variant")
+_TARGET = (*_ENDPOINT, "target")
+
+INVOCATIONS = Metric(
+    "warmroute_invocations_total", MetricKind.COUNTER, ("route", *_ENDPOINT, "outcome", "problem"),
+    "Invocations that ended, by outcome (completed, failed, cancelled, rejected) and problem.",
+)  # fmt: skip
+DECISIONS = Metric(
+    "warmroute_decisions_total", MetricKind.COUNTER, (*_ENDPOINT, "strategy", "reason"),
+    "Invocations by why their last attempt went where it went.",
+)  # fmt: skip
+TARGET_INVOCATIONS = Metric(
+    "warmroute_target_invocations_total", MetricKind.COUNTER, _TARGET,
+    "Invocations whose last attempt a target served.",
+)  # fmt: skip
+RETRIES = Metric(
+    "warmroute_retries_total", MetricKind.COUNTER, ("target", "cause"),
+    "Attempts that failed before anything can have run, and were made again on another target.",
+)  # fmt: skip
+ATTEMPT_FAILURES = Metric(
+    "warmroute_attempt_failures_total", MetricKind.COUNTER, ("target", "cause"),
+    "Attempts that a target failed.",
+)  # fmt: skip
+EJECTIONS = Metric(
+    "warmroute_ejections_total", MetricKind.COUNTER, ("target", "cause"),
+    "Times a target was taken out because of its failures.",
+)  # fmt: skip
+FIRST_BYTE = Metric(
+    "warmroute_first_byte_seconds", MetricKind.HISTOGRAM, (*_ENDPOINT, "route"),
+    "From the whole request received to the first byte of the answer, as the gateway sees it.",
+)  # fmt: skip
+DURATION = Metric(
+    "warmroute_duration_seconds", MetricKind.HISTOGRAM, (*_ENDPOINT, "route"),
+    "From the whole request received to the end of the answer.",
+)  # fmt: skip
+IN_FLIGHT = Metric("warmroute_in_flight", MetricKind.GAUGE, _TARGET, "Leases open on a target.")
+EJECTED = Metric("warmroute_ejected", MetricKind.GAUGE, _TARGET, "1 while a target is ejected.")
+OPEN_EXCHANGES = Metric("warmroute_open_exchanges", MetricKind.GAUGE, (), "Invocations under way.")
+OPEN_LEASES = Metric(
+    "warmroute_open_leases", MetricKind.GAUGE, (),
+    "Leases taken and not given back. Differs from warmroute_open_exchanges only by a defect.",
+)  # fmt: skip
+CONNECTIONS = Metric("warmroute_connections", MetricKind.GAUGE, (), "Client connections.")
+BUFFERED_BYTES = Metric(
+    "warmroute_buffered_body_bytes", MetricKind.GAUGE, (), "Request bodies held at this moment."
+)
+FLEET_VERSION = Metric("warmroute_fleet_version", MetricKind.GAUGE, (), "The fleet in force.")
+LOST_LOG_LINES = Metric(
+    "warmroute_access_log_lost_total", MetricKind.COUNTER, (), "Access log lines that could not be written."
+)
+
+METRICS = (
+    INVOCATIONS, DECISIONS, TARGET_INVOCATIONS, RETRIES, ATTEMPT_FAILURES, EJECTIONS, FIRST_BYTE, DURATION,
+    IN_FLIGHT, EJECTED, OPEN_EXCHANGES, OPEN_LEASES, CONNECTIONS, BUFFERED_BYTES, FLEET_VERSION,
+    LOST_LOG_LINES,
+)  # fmt: skip
+
+SECONDS_BOUNDS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0,
+    40.0, 80.0, 160.0, 320.0, 640.0,
+)  # fmt: skip
+"""Upper bounds of the histograms' buckets, in seconds; a last one without bound follows. They are close
+around the first-byte times of cached and uncached prompts (10 ms to 1 s)."""
