@@ -5,16 +5,18 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-engines check format bench clean
+.PHONY: help demo serve test test-engines coverage check format docs bench clean
+.DELETE_ON_ERROR:
 
 help: ## Show this list
+	@echo "ARGS='…' passes options on; PYTHON=python3.12 chooses the interpreter."
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-# A stamp per extra: the environment is rebuilt when pyproject.toml changes.
+# A stamp per extra: the environment is brought up to date when pyproject.toml changes.
 $(VENV)/.installed-%: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"warmroute needs Python 3.11 or newer; {sys.executable} is {v[0]}.{v[1]}. Try: make PYTHON=python3.12 …")'
 	@echo "==> Installing warmroute[$*] into $(VENV) (once; about a minute)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	@touch $@
 
@@ -22,19 +24,31 @@ demo: $(VENV)/.installed-demo ## Four real model servers, three routing strategi
 	@$(BIN)/warmroute demo $(ARGS)
 
 serve: $(VENV)/.installed-demo ## Run warmroute in the foreground; ARGS='--instances http://… --endpoint llm'
-	@$(BIN)/warmroute serve $(ARGS)
+	@exec $(BIN)/warmroute serve $(ARGS)
 
 test: $(VENV)/.installed-test ## All tests this machine can run; what it lacks is skipped with the reason
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: $(VENV)/.installed-test ## Format, lint, types, import contract
+test-engines: $(VENV)/.installed-test ## Only the tests that start real model servers
+	@$(BIN)/python -m pytest -m engine $(ARGS)
+
+coverage: $(VENV)/.installed-test ## Every module of the pure floors against its own test file
+	@$(BIN)/python tools/check_coverage.py $(ARGS)
+
+check: $(VENV)/.installed-test ## Format, lint, types, import contract, a test file per module
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/check_coverage.py --files-only
 
 format: $(VENV)/.installed-test ## Let ruff write what it can
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+docs: $(VENV)/.installed-test ## Write the generated reference pages anew
+	@$(BIN)/warmroute config reference > $(VENV)/configuration.md
+	@mv $(VENV)/configuration.md docs/reference/configuration.md
+	@echo "docs/reference/configuration.md is up to date"
 
 bench: $(VENV)/.installed-test ## Side-by-side speed against vllm-router, sglang-router, HAProxy and nginx
 	@$(BIN)/python benchmarks/gateway/run.py $(ARGS)
