@@ -98,7 +98,7 @@ def _label(strategy: str) -> str:
 
 def _finish(waits: Any, shares: Any, summaries: Sequence[Summary]) -> None:
     waits.set_xscale("log")
-    waits.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    waits.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     waits.set_yticks(range(len(summaries)), [_label(summary.strategy) for summary in summaries])
     waits.set_ylim(len(summaries) - 0.45, -0.65)
     waits.tick_params(axis="y", length=0)
@@ -106,7 +106,7 @@ def _finish(waits: Any, shares: Any, summaries: Sequence[Summary]) -> None:
     waits.set_title("Time to first token, one dot per request", loc="left", fontsize=11, fontweight="bold")
     for label, colour in (("prompt mostly from the cache", _HIT), ("prompt computed", _MISS)):
         waits.scatter([], [], s=24, color=colour, label=label)
-    waits.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, frameon=False, fontsize=9)
+    waits.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, frameon=False, fontsize=9)
     shares.set_xlim(0, 100)
     shares.set_xlabel("% of all prompt tokens")
     shares.set_title("Taken from a cache", loc="left", fontsize=11, fontweight="bold")
