@@ -16,7 +16,6 @@ from warmroute.app.timing import Backoff, StopSchedule
 from warmroute.core import limits
 from warmroute.core.errors import ConfigurationError
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _HURRY_S = 2.0
 """What is left of a shutdown after a second signal."""
 _KILL_S = 0.2
@@ -94,7 +93,7 @@ class Supervisor:
         """
         processes.become_subreaper()
         self._strangers = frozenset(processes.children())
-        with processes.signals_as_bytes((signal.SIGCHLD, *STOP_SIGNALS)) as signals, self._selector:
+        with processes.signals_as_bytes((signal.SIGCHLD, *_stop_signals())) as signals, self._selector:
             self._selector.register(signals, selectors.EVENT_READ, signals)
             try:
                 self._watch()
@@ -241,3 +240,10 @@ class Supervisor:
 
     def _say(self, text: str) -> None:
         self._write_log(f"supervisor | {text}\n".encode())
+
+
+def _stop_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that ask to stop; not SIGHUP when nohup(1) has it ignored."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return (signal.SIGTERM, signal.SIGINT)
+    return (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

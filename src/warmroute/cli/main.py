@@ -13,6 +13,7 @@ from warmroute.core.errors import ConfigurationError
 COMMANDS = {
     "serve": "Run warmroute in the foreground.",
     "demo": "Compare routing strategies on four real model servers.",
+    "models": "Show and fetch the models of the image warmroute/llama.cpp.",
     "config": "Check the settings, or print their reference.",
 }
 """Each is ``warmroute.cli.<name>.<name>``, imported when it is called."""

@@ -73,7 +73,9 @@ while True: time.sleep(60)
 class Running:
     """A supervisor in a process of its own."""
 
-    def __init__(self, directory, *, control=GOOD, router=GOOD, total_s=10.0, keep_instances=False):
+    def __init__(
+        self, directory, *, control=GOOD, router=GOOD, total_s=10.0, keep_instances=False, before=()
+    ):
         self.directory = directory
         plan = {
             "control": control,
@@ -85,7 +87,7 @@ class Running:
         self.log = directory / "log"
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", SUPERVISOR, json.dumps(plan)], stdout=output, stderr=output
+                [*before, sys.executable, "-c", SUPERVISOR, json.dumps(plan)], stdout=output, stderr=output
             )
 
     def notes(self, name, kind):
@@ -194,6 +196,19 @@ def test_a_second_signal_hurries(run):
     status, took_s = supervisor.stop(signal.SIGINT)
     assert (status, [pid for pid in pids if alive(pid)]) == (0, [])
     assert took_s < 3.5
+
+
+@pytest.mark.parametrize(("before", "stops"), [((), True), (("nohup",), False)])
+def test_a_closed_terminal_stops_it_unless_nohup_says_otherwise(run, before, stops):
+    supervisor = run(before=before)
+    supervisor.wait_for_starts("control")
+    supervisor.process.send_signal(signal.SIGHUP)
+    if stops:
+        assert supervisor.process.wait(timeout=20) == 0
+    else:
+        with pytest.raises(subprocess.TimeoutExpired):
+            supervisor.process.wait(timeout=0.5)
+        assert supervisor.stop()[0] == 0
 
 
 def test_stops_model_servers_that_control_left_behind(run):
