@@ -1,11 +1,15 @@
 """What the control plane needs from the world, as small protocols with in-memory fakes in ``adapters``."""
 
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from warmroute.core.fleet import Fleet
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.resources.records import InstanceRecord, Resource
+from warmroute.resources.tables import Tables
 
 
 class InstancePhase(StrEnum):
@@ -131,4 +135,64 @@ class RouterStream(Protocol):
 
     def open_leases(self, target_id: TargetId, generation: int) -> int | None:
         """Return the leases open on a target over all routers; None when a router has not said yet."""
+        ...
+
+    def version_floor(self) -> int:
+        """Return the newest fleet that a router had from elsewhere; a fleet must be newer to be applied."""
+        ...
+
+
+class Transaction(Tables, Protocol):
+    """Reads and writes that happen together or not at all, and that no other transaction comes between."""
+
+    def put(self, record: Resource) -> None:
+        """Write a resource, new or in place of the one of its kind and name."""
+        ...
+
+    def remove(self, record: Resource) -> None:
+        """Delete a resource; one that is not there is no error."""
+        ...
+
+    def put_instance(self, record: InstanceRecord) -> None:
+        """Write an instance, new or in place of the one of its id."""
+        ...
+
+    def remove_instance(self, instance_id: InstanceId) -> None:
+        """Delete an instance; one that is not there is no error."""
+        ...
+
+    def note(self, name: str) -> str | None:
+        """Return a note control keeps for itself, such as the version of the last fleet."""
+        ...
+
+    def set_note(self, name: str, text: str) -> None:
+        """Write a note."""
+        ...
+
+
+class Store(Protocol):
+    """Keeps records. Synchronous: nothing else of the event loop comes between a transaction's steps."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin; commit at the end of the block, or undo everything when it raises."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+class Spawner(Protocol):
+    """Starts tasks and keeps them."""
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> Callable[[], None]:
+        """Start a coroutine as a task; return what cancels it. An exception of it is logged."""
+        ...
+
+
+class Clock(Protocol):
+    """Time."""
+
+    def wall_s(self) -> float:
+        """Return seconds since 1970."""
         ...

@@ -1,1 +1,1 @@
-"""Where resources are kept."""
+"""Where records are kept: SQL through SQLAlchemy, or memory for tests."""

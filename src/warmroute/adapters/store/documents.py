@@ -1,0 +1,41 @@
+"""Records as JSON and back."""
+
+from typing import TypeVar
+
+import msgspec
+
+from warmroute.resources.arns import Kind
+from warmroute.resources.records import (
+    EndpointConfigRecord,
+    EndpointRecord,
+    InstanceRecord,
+    ModelRecord,
+    Resource,
+)
+
+Record = TypeVar("Record", ModelRecord, EndpointConfigRecord, EndpointRecord, InstanceRecord)
+
+_TYPES: dict[Kind, type[Resource]] = {
+    Kind.MODEL: ModelRecord,
+    Kind.ENDPOINT_CONFIG: EndpointConfigRecord,
+    Kind.ENDPOINT: EndpointRecord,
+}
+
+
+def encode(record: Resource | InstanceRecord) -> str:
+    """Return a record as JSON."""
+    return msgspec.json.encode(record).decode()
+
+
+def decode(document: str, kind: type[Record]) -> Record:
+    """Return the record that ``encode`` wrote.
+
+    Raises:
+        msgspec.ValidationError: It is of another kind, or of a version that a migration should have changed.
+    """
+    return msgspec.json.decode(document, type=kind)
+
+
+def type_of(kind: Kind) -> type[Resource]:
+    """Return the record type of a kind of resource."""
+    return _TYPES[kind]

@@ -1,0 +1,146 @@
+"""Records and facts as the fleet that routers get."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from warmroute.controlplane.ports import InstanceFact
+from warmroute.core.fleet import (
+    AccessKey,
+    ApiKey,
+    Endpoint,
+    Fleet,
+    NativeMapping,
+    Routing,
+    Target,
+    TargetState,
+    Variant,
+)
+from warmroute.core.ids import InstanceId, TargetId, VariantName
+from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.planner import Rules
+from warmroute.resources.records import EndpointRecord, InstanceRecord, InstanceState, Launch, VariantRecord
+
+_SERVING = (
+    EndpointStatus.CREATING,
+    EndpointStatus.IN_SERVICE,
+    EndpointStatus.UPDATING,
+    EndpointStatus.ROLLING_BACK,
+)
+_STATES = {
+    InstanceState.IN_SERVICE: TargetState.IN_SERVICE,
+    InstanceState.DRAINING: TargetState.DRAINING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What every fleet says beside its endpoints.
+
+    Attributes:
+        region: AWS Region name.
+        account: Twelve digits.
+        access_keys: As declared.
+        api_keys: As declared.
+    """
+
+    region: str
+    account: str
+    access_keys: tuple[AccessKey, ...] = ()
+    api_keys: tuple[ApiKey, ...] = ()
+
+
+def build_fleet(
+    endpoints: Iterable[EndpointRecord],
+    instances: Iterable[InstanceRecord],
+    *,
+    facts: Mapping[InstanceId, InstanceFact],
+    rules: Rules,
+    identity: Identity,
+    version: int,
+) -> Fleet:
+    """Build the fleet.
+
+    Instances that start or stop are not in it, nor those that their provider does not list: a router
+    could do nothing with them.
+    """
+    by_endpoint: dict[str, list[InstanceRecord]] = {}
+    for record in instances:
+        if record.state in _STATES and record.served and record.instance_id in facts:
+            by_endpoint.setdefault(record.endpoint, []).append(record)
+    return Fleet(
+        version=version,
+        region=identity.region,
+        account=identity.account,
+        endpoints=tuple(
+            _endpoint(endpoint, by_endpoint.get(endpoint.name, []), facts, rules)
+            for endpoint in sorted(endpoints, key=lambda record: record.name)
+        ),
+        access_keys=identity.access_keys,
+        api_keys=identity.api_keys,
+    )
+
+
+def _endpoint(
+    endpoint: EndpointRecord,
+    instances: list[InstanceRecord],
+    facts: Mapping[InstanceId, InstanceFact],
+    rules: Rules,
+) -> Endpoint:
+    variants = endpoint.active.variants if endpoint.active is not None else ()
+    by_name = {variant.name: variant for variant in variants}
+    names = [variant.name for variant in variants]
+    # Variants that an update took away have instances until those are drained, and no share any more.
+    names += sorted({record.variant for record in instances} - set(names))
+    return Endpoint(
+        name=endpoint.name,
+        in_service=endpoint.active is not None and endpoint.status in _SERVING,
+        variants=tuple(
+            _variant(
+                name,
+                by_name.get(name),
+                [
+                    _target(record, by_name.get(name), facts[record.instance_id], rules)
+                    for record in sorted(instances, key=lambda record: record.instance_id)
+                    if record.variant == name
+                ],
+            )
+            for name in names
+        ),
+    )
+
+
+def _variant(name: VariantName, variant: VariantRecord | None, targets: list[Target]) -> Variant:
+    return Variant(
+        name=name,
+        weight=variant.weight if variant is not None else 0.0,
+        routing=(variant.routing if variant is not None else None) or Routing(),
+        targets=tuple(targets),
+    )
+
+
+def _target(
+    record: InstanceRecord, variant: VariantRecord | None, fact: InstanceFact, rules: Rules
+) -> Target:
+    launch: Launch = record.launch
+    if variant is not None and variant.group == record.group:
+        launch = variant.launch  # A server that is not ours may be described anew by a later model.
+    image = rules.image(launch)
+    return Target(
+        target_id=TargetId(record.instance_id),
+        instance_id=record.instance_id,
+        generation=target_generation(record, fact),
+        host=fact.host,
+        port=fact.port,
+        state=_STATES[record.state],
+        tls=fact.tls,
+        path_prefix=fact.path_prefix,
+        model_name=record.model_name,
+        native=image.native if image is not None else NativeMapping.AUTO,
+        hold_first_event=image.hold_first_event if image is not None else False,
+        api_key=fact.api_key,
+    )
+
+
+def target_generation(record: InstanceRecord, fact: InstanceFact) -> int:
+    """Return the generation of an instance's target: a return into service is a new one, too."""
+    return fact.generation + record.returns
