@@ -14,7 +14,8 @@ from warmroute.cli.demo_workload import stream_chat
 from warmroute.core.fleet import RoutingStrategy
 
 ENDPOINT = "demo-words"
-ANSWER_TOKENS = 80
+ANSWER_TOKENS = 90
+TASK = "Summarize the text above in two sentences."
 
 
 def show_readable_answer(clients: Clients, console: Console, *, seed: int) -> None:
@@ -52,13 +53,13 @@ def _fetch(console: Console) -> None:
 
 def _ask(clients: Clients, console: Console, seed: int) -> None:
     (document,) = documents(seed=f"{seed}/words", count=1, questions=1)
-    excerpt = document.text.partition("\n2. ")[0]
-    console.print(f"\nAn answer in words, from SmolLM2-135M behind the same API, on {document.title}:\n")
+    opening = document.text.split("\n\n")[1].partition("\n")[2]
+    console.print(f'\nAn answer in words, from SmolLM2-135M behind the same API, to "{TASK}":\n')
     begin = time.monotonic()
     answer = stream_chat(
         clients,
         ENDPOINT,
-        [{"role": "user", "content": f"{excerpt}\n\nWhat is this machine for? Answer in one sentence."}],
+        [{"role": "user", "content": f"{opening}\n\n{TASK}"}],
         max_tokens=ANSWER_TOKENS,
         on_text=lambda text: console.print(text, end="", markup=False, soft_wrap=True),
     )
