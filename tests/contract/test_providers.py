@@ -1,6 +1,7 @@
 """What every provider must do, and what the local one does with real processes."""
 
 import asyncio
+import functools
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from warmroute.adapters.providers import local, processes
 from warmroute.adapters.providers.local import InstanceRecord, LocalProvider
+from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.providers.static import StaticProvider
 from warmroute.controlplane.ports import InstanceFact, InstanceOrder, InstancePhase, ProviderRefused
 from warmroute.core import limits
@@ -94,9 +96,16 @@ def make_static(data_dir: Path) -> StaticProvider:
     return StaticProvider(instance_types=STATIC_TYPES, data_dir=data_dir)
 
 
+@functools.cache
+def make_memory(_data_dir: Path) -> MemoryProvider:
+    """What it knows lives as long as its directory would."""
+    return MemoryProvider()
+
+
 @pytest.fixture
 def data_dir(tmp_path):
     yield tmp_path
+    make_memory.cache_clear()
     found = processes.marked_processes("WARMROUTE_INSTANCE_DIRECTORY")
     for directory, stats in found.items():
         if directory.startswith(str(tmp_path)):
@@ -145,7 +154,7 @@ def log_of(data_dir: Path, instance_id: str) -> str:
 
 # --- Every provider ------------------------------------------------------------------------------
 
-every_provider = pytest.mark.parametrize("make", [make_static, make_local])
+every_provider = pytest.mark.parametrize("make", [make_static, make_local, make_memory])
 
 
 @every_provider
