@@ -4,8 +4,9 @@ Routing, metrics and the access log are all projections of these; nobody counts 
 Times are nanoseconds of one monotonic clock.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from warmroute.core.decision import Lease
 
@@ -40,23 +41,20 @@ class FailureCause(StrEnum):
 _NOTHING_RAN = frozenset({FailureCause.CONNECT_FAILED, FailureCause.STALE_CONNECTION, FailureCause.LOADING})
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """The attempt's answer went through to its end (or was a client's mistake, answered by the model)."""
 
     lease: Lease
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The instance failed the attempt."""
 
     lease: Lease
     cause: FailureCause
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(Struct, frozen=True):
     """The caller went away, or we ended the attempt ourselves; says nothing about the instance."""
 
     lease: Lease
@@ -65,8 +63,7 @@ class Cancelled:
 AttemptEnded = Completed | Failed | Cancelled
 
 
-@dataclass(slots=True)
-class Invocation:
+class Invocation(Struct):
     """The record of one invocation, handed to the projections once, when it has ended.
 
     Not frozen: it is filled in on the way and read once. Times are nanoseconds, 0 = did not happen.

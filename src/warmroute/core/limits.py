@@ -156,3 +156,7 @@ ROUTER_ACK_S_MAX: Final = 10.0
 """A router that has not acknowledged a fleet by then is disconnected, so that it cannot block updates."""
 ROUTER_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """One message from a router to control."""
+DESCRIBE_HOLDS_MAX: Final = 256
+"""DescribeEndpoint calls that wait for a change at the same time; others are answered at once."""
+DECLARE_SETTLE_S: Final = 600.0
+"""How long the flags of ``serve`` wait for an endpoint that is changing: longer than servers take to start."""

@@ -19,6 +19,10 @@ class RelayTimeouts:
     native_stream_total_s: float = limits.NATIVE_STREAM_TOTAL_S
 
 
+HEAD_STARTS_MAX = 4096
+"""Request lines kept: several per target, of thousands of targets."""
+
+
 class Desk:
     """The router and the ports, and what exchanges learn for those after them.
 
@@ -46,12 +50,17 @@ class Desk:
         self.open: set[Underway] = set()
         self.open_exchanges = 0
         self._lacking: dict[str, int] = {}
+        self._head_starts: dict[tuple[str, int, str], bytes] = {}
 
-    def host_of(self, target: Target) -> bytes:
-        """Return the Host header for a target."""
-        default = 443 if target.tls else 80
-        host = f"[{target.host}]" if ":" in target.host else target.host
-        return (host if target.port == default else f"{host}:{target.port}").encode()
+    def head_start(self, target: Target, path: str) -> bytes:
+        """Return request line, Host and the instance's own key for a path on a target; made once each."""
+        key = (target.target_id, target.generation, path)
+        start = self._head_starts.get(key)
+        if start is None:
+            if len(self._head_starts) >= HEAD_STARTS_MAX:
+                self._head_starts.clear()
+            start = self._head_starts[key] = _head_start(target, path)
+        return start
 
     def lacks_invocations(self, target: Target) -> bool:
         """Return whether this server was found to have no ``/invocations`` route."""
@@ -65,3 +74,14 @@ class Desk:
         """Drop what was learnt about targets that are gone."""
         for target_id in [known for known in self._lacking if known not in target_ids]:
             del self._lacking[target_id]
+        self._head_starts.clear()
+
+
+def _head_start(target: Target, path: str) -> bytes:
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    if target.port != (443 if target.tls else 80):
+        host = f"{host}:{target.port}"
+    start = f"POST {target.path_prefix}{path} HTTP/1.1\r\nhost: {host}\r\n"
+    if target.api_key:
+        start += f"authorization: Bearer {target.api_key}\r\n"
+    return start.encode()

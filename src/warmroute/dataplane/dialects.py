@@ -70,7 +70,7 @@ class Native:
     def upstream_fields(self, target: Target) -> HeaderList:
         """Return the API's own fields, request ids and trace context; nothing else crosses."""
         del target
-        return invocation.upstream_headers(self._request)
+        return self._request.upstream
 
     def fields(self, upstream: HeaderList, variant: str) -> HeaderList:
         """Return the fields of InvokeEndpoint's output."""

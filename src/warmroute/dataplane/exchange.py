@@ -154,15 +154,8 @@ class Exchange:
             path = self._native_path(target)
         elif plan.names_model:
             body = splice_model(body, target.model_name or "")
-        head = http1.request_head(
-            "POST",
-            target.path_prefix + path,
-            [
-                (b"host", self._desk.host_of(target)),
-                *self._dialect.upstream_fields(target),
-                *([(b"authorization", b"Bearer " + target.api_key.encode())] if target.api_key else []),
-                (b"content-length", str(len(body)).encode()),
-            ],
+        head = http1.fields_after(
+            self._desk.head_start(target, path), self._dialect.upstream_fields(target), len(body)
         )
         now_ns = self._desk.clock.now_ns()
         self.record.dispatched_ns = now_ns

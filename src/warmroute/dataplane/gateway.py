@@ -4,6 +4,7 @@ A request is read once here; every later stage gets exactly the value it needs.
 """
 
 import secrets
+from collections.abc import Callable
 
 import msgspec
 
@@ -35,6 +36,9 @@ ROUTES_TOLD = (
 )
 
 
+_Answer = Callable[[Request, Route, Invocation, Downstream], Underway | Failure | None]
+
+
 class Gateway:
     """Answers requests.
 
@@ -48,12 +52,24 @@ class Gateway:
         self._authenticator = Authenticator((), (), "us-east-1")
         self._request_ids = _id_prefix()
         self._count = secrets.randbits(40)
+        self._places: dict[str, Place] = {}
+        self._answers: dict[RouteKind, _Answer] = {
+            RouteKind.NATIVE: self._native,
+            RouteKind.NATIVE_STREAM: self._native,
+            RouteKind.ENDPOINT_OPENAI: self._endpoint_openai,
+            RouteKind.PLAIN_OPENAI: self._plain_openai,
+            RouteKind.CONTROL: self._control,
+            RouteKind.MODELS: self._models,
+            RouteKind.HEALTHZ: self._healthz,
+            RouteKind.READYZ: self._readyz,
+        }
 
     def apply_fleet(self, fleet: Fleet) -> bool:
         """Replace the fleet between two decisions; False for one that is not newer."""
         if not self._desk.router.apply_fleet(fleet):
             return False
         self._place = Place(region=fleet.region, account=fleet.account, endpoint="")
+        self._places.clear()
         self._authenticator = Authenticator(fleet.access_keys, fleet.api_keys, fleet.region)
         self._desk.forget_targets_but(set(self._desk.router.targets()))
         return True
@@ -81,7 +97,7 @@ class Gateway:
             return None
         return outcome
 
-    def _answer(  # noqa: PLR0911  (one return per route)
+    def _answer(
         self, request: Request, route: Route | None, record: Invocation, downstream: Downstream
     ) -> Underway | Failure | None:
         if route is None:
@@ -90,23 +106,7 @@ class Gateway:
         if request.method != route.method and (request.method, route.method) != ("HEAD", "GET"):
             text = f"{request.path} takes {route.method}, not {request.method}."
             return Failure(Problem.METHOD_NOT_ALLOWED, text)
-        match route.kind:
-            case RouteKind.NATIVE | RouteKind.NATIVE_STREAM:
-                return self._native(request, route, record, downstream)
-            case RouteKind.ENDPOINT_OPENAI:
-                return self._endpoint_openai(request, route, record, downstream)
-            case RouteKind.PLAIN_OPENAI:
-                return self._plain_openai(request, route, record, downstream)
-            case RouteKind.CONTROL:
-                return self._control(request, record, downstream)
-            case RouteKind.MODELS:
-                return self._models(request, downstream)
-            case RouteKind.HEALTHZ:
-                _send(request, downstream, 200, b"text/plain", b"ok\n")
-                return None
-            case RouteKind.READYZ:
-                self._readyz(request, downstream)
-                return None
+        return self._answers[route.kind](request, route, record, downstream)
 
     def _native(
         self, request: Request, route: Route, record: Invocation, downstream: Downstream
@@ -232,8 +232,9 @@ class Gateway:
         return None if exchange.over else exchange
 
     def _control(
-        self, request: Request, record: Invocation, downstream: Downstream
+        self, request: Request, route: Route, record: Invocation, downstream: Downstream
     ) -> Underway | Failure | None:
+        del route
         principal = self._authenticator.native(_signed(request), self._desk.clock.wall_s())
         if isinstance(principal, Failure):
             return principal
@@ -243,7 +244,10 @@ class Gateway:
         return passage
 
     # --- answered here ------------------------------------------------------------------------
-    def _models(self, request: Request, downstream: Downstream) -> Failure | None:
+    def _models(
+        self, request: Request, route: Route, record: Invocation, downstream: Downstream
+    ) -> Failure | None:
+        del route, record
         principal = self._authenticator.plain(request.headers, self._desk.clock.wall_s())
         if isinstance(principal, Failure):
             return principal
@@ -251,7 +255,12 @@ class Gateway:
         _send(request, downstream, 200, b"application/json", model_list(sorted(serving)))
         return None
 
-    def _readyz(self, request: Request, downstream: Downstream) -> None:
+    def _healthz(self, request: Request, route: Route, record: Invocation, downstream: Downstream) -> None:
+        del route, record
+        _send(request, downstream, 200, b"text/plain", b"ok\n")
+
+    def _readyz(self, request: Request, route: Route, record: Invocation, downstream: Downstream) -> None:
+        del route, record
         ready = any(
             endpoint.in_service and any(book.candidates for book in endpoint.variants.values())
             for endpoint in self._desk.router.endpoints.values()
@@ -278,7 +287,11 @@ class Gateway:
         return Failure(Problem.NO_CAPACITY, f"Endpoint {name} has no instance in service yet.")
 
     def _place_of(self, book: VariantBook) -> Place:
-        return Place(self._place.region, self._place.account, book.endpoint)
+        place = self._places.get(book.endpoint)
+        if place is None:
+            place = Place(self._place.region, self._place.account, book.endpoint)
+            self._places[book.endpoint] = place
+        return place
 
     def _longest_prefix(self) -> int:
         endpoints = self._desk.router.endpoints.values()

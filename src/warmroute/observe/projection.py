@@ -23,6 +23,17 @@ class Histogram:
         self.total += seconds
 
 
+class _Series:
+    """Totals of all invocations that are alike in every label."""
+
+    __slots__ = ("count", "duration", "first_byte")
+
+    def __init__(self, first_byte: Histogram, duration: Histogram) -> None:
+        self.count = 0
+        self.first_byte = first_byte
+        self.duration = duration
+
+
 class Projection:
     """Totals since the router started.
 
@@ -30,11 +41,12 @@ class Projection:
     a caller's text, so their number is bounded by the fleet's history.
     """
 
-    __slots__ = ("_histograms", "_values")
+    __slots__ = ("_histograms", "_series", "_values")
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, tuple[str, ...]], float] = {}
         self._histograms: dict[tuple[str, tuple[str, ...]], Histogram] = {}
+        self._series: dict[tuple[str, ...], _Series] = {}
 
     def count(self, metric: Metric, labels: tuple[str, ...], amount: float = 1) -> None:
         """Add to a counter."""
@@ -42,19 +54,26 @@ class Projection:
         self._values[key] = self._values.get(key, 0) + amount
 
     def invocation_ended(self, record: Invocation) -> None:
-        """Fold the record of an invocation in."""
-        self.count(
-            catalogue.INVOCATIONS,
-            (record.route, record.endpoint, record.variant, record.outcome, record.problem),
-        )
-        if record.attempts:
-            self.count(catalogue.DECISIONS, (record.endpoint, record.variant, record.strategy, record.reason))
-            self.count(catalogue.TARGET_INVOCATIONS, (record.endpoint, record.variant, record.target))
-        labels = (record.endpoint, record.variant, record.route)
+        """Fold the record of an invocation in.
+
+        Cost:
+            About 1 µs: one look-up by all labels; the metrics are told apart in `snapshot`.
+        """
+        key = (
+            record.route, record.endpoint, record.variant, record.outcome, record.problem,
+            record.strategy, record.reason, record.target,
+        )  # fmt: skip
+        series = self._series.get(key)
+        if series is None:
+            labels = (record.endpoint, record.variant, record.route)
+            series = self._series[key] = _Series(
+                self._histogram(catalogue.FIRST_BYTE, labels), self._histogram(catalogue.DURATION, labels)
+            )
+        series.count += 1
         if record.first_byte_ns:
-            self._observe(catalogue.FIRST_BYTE, labels, (record.first_byte_ns - record.started_ns) / 1e9)
+            series.first_byte.add((record.first_byte_ns - record.started_ns) / 1e9)
         if record.outcome == "completed":
-            self._observe(catalogue.DURATION, labels, (record.ended_ns - record.started_ns) / 1e9)
+            series.duration.add((record.ended_ns - record.started_ns) / 1e9)
 
     def attempt_failed(self, target: str, cause: FailureCause, *, again: bool) -> None:
         """Fold the failure of an attempt in."""
@@ -62,16 +81,27 @@ class Projection:
         if again:
             self.count(catalogue.RETRIES, (target, cause.value))
 
-    def _observe(self, metric: Metric, labels: tuple[str, ...], seconds: float) -> None:
-        key = (metric.name, labels)
-        histogram = self._histograms.get(key)
-        if histogram is None:
-            histogram = self._histograms[key] = Histogram()
-        histogram.add(seconds)
+    def _histogram(self, metric: Metric, labels: tuple[str, ...]) -> Histogram:
+        return self._histograms.setdefault((metric.name, labels), Histogram())
+
+    def _totals(self) -> dict[tuple[str, tuple[str, ...]], float]:
+        """Return every counter, those of invocations told apart by metric."""
+        totals = dict(self._values)
+        for key, series in self._series.items():
+            route, endpoint, variant, outcome, problem, strategy, reason, target = key
+            parts: list[tuple[str, tuple[str, ...]]] = [
+                (catalogue.INVOCATIONS.name, (route, endpoint, variant, outcome, problem))
+            ]
+            if target:
+                parts.append((catalogue.DECISIONS.name, (endpoint, variant, strategy, reason)))
+                parts.append((catalogue.TARGET_INVOCATIONS.name, (endpoint, variant, target)))
+            for part in parts:
+                totals[part] = totals.get(part, 0) + series.count
+        return totals
 
     def snapshot(self, gauges: dict[tuple[Metric, tuple[str, ...]], float]) -> Counters:
         """Return the totals, with gauges as they stand, for control."""
-        values = [(name, _named(name, labels), value) for (name, labels), value in self._values.items()]
+        values = [(name, _named(name, labels), value) for (name, labels), value in self._totals().items()]
         values += [
             (metric.name, _named(metric.name, labels), value) for (metric, labels), value in gauges.items()
         ]
@@ -80,6 +110,7 @@ class Projection:
             histograms=tuple(
                 (name, _named(name, labels), tuple(histogram.counts), histogram.total)
                 for (name, labels), histogram in self._histograms.items()
+                if any(histogram.counts)
             ),
         )
 

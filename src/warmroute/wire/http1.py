@@ -74,6 +74,14 @@ def request_head(method: str, path: str, fields: HeaderList) -> bytes:
     return b"".join(parts)
 
 
+def fields_after(start: bytes, fields: HeaderList, length: int) -> bytes:
+    """Return a head whose first lines are there already, with more fields and the body's length."""
+    parts = [start]
+    parts += [b"%b: %b\r\n" % field for field in fields]
+    parts.append(b"content-length: %d\r\n\r\n" % length)
+    return b"".join(parts)
+
+
 def chunk(data: bytes) -> bytes:
     """Return one chunk of a chunked body; ``data`` must not be empty, which would end the body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
