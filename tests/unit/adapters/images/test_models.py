@@ -142,3 +142,9 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(models.ModelUnavailable, match="could not be written to"):
         models.fetch_smollm2(tmp_path / "file")
+
+
+def test_byte_tiny_is_what_its_generator_writes():
+    # tools/make_byte_tiny.py prints this; it needs gguf, which the tests do not install.
+    digest = hashlib.sha256(models.resolve_model("byte-tiny").read_bytes()).hexdigest()
+    assert digest == "a881e797a6cd9ae20436fb7a4f45e8a2de1f602c07c8f75dbdebd4e1ea2a38c1"
