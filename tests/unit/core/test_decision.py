@@ -1,5 +1,3 @@
-from dataclasses import FrozenInstanceError
-
 import pytest
 
 from warmroute.core.decision import Assigned, Lease, Reason, Refusal, Refused
@@ -21,9 +19,9 @@ def test_an_assignment_names_the_target_of_its_lease():
 
 
 def test_a_decision_cannot_be_changed():
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         assigned().rank = 0
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         Refused(Refusal.NO_TARGET).refusal = Refusal.ALL_TRIED
 
 
@@ -39,5 +37,5 @@ def test_reasons_are_the_labels_that_the_metrics_promise():
 
 def test_refusals_are_the_labels_that_the_metrics_promise():
     assert {refusal.value for refusal in Refusal} == {
-        "no_target", "all_ejected", "all_tried", "unknown_variant",
+        "no_target", "all_ejected", "all_tried",
     }  # fmt: skip

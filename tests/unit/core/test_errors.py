@@ -9,6 +9,7 @@ OPENAI_SENDS_AGAIN = {408, 409, 429, *range(500, 600)}
 
 # AWS services answer with these too, and no service model lists them.
 COMMON_CODES = {
+    "InvalidSignatureException",
     "AccessDeniedException",
     "ExpiredTokenException",
     "IncompleteSignature",
