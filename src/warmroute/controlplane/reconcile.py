@@ -118,6 +118,7 @@ class Reconciler:
         self._told = _Told()
         self._actions = _Actions()
         self._since_s: float | None = None
+        self._well_s = clock.wall_s()
         self._kicked = asyncio.Event()
         self._changed = asyncio.Event()
         self._stepping = asyncio.Lock()
@@ -129,6 +130,15 @@ class Reconciler:
     def acked_version(self) -> int:
         """Every live router decides with this fleet or a later one."""
         return self._told.acked_version
+
+    @property
+    def fleet_version(self) -> int:
+        """Version of the newest fleet; 0 before the first step."""
+        return self._told.fleet.version if self._told.fleet is not None else 0
+
+    def idle_s(self, now_s: float) -> float:
+        """Return the time since the last step that went well, or since the first was due, in seconds."""
+        return now_s - self._well_s
 
     def kick(self) -> None:
         """Ask for a step now: something has changed."""
@@ -177,6 +187,7 @@ class Reconciler:
                 self.kick()
             for instance_id in work.stop:
                 self._act(instance_id, "stop", self._stop(instance_id, limits.INSTANCE_STOP_GRACE_S))
+            self._well_s = self._clock.wall_s()
             return work.quiet
 
     async def stop_instances(self, grace_s: float) -> None:

@@ -159,4 +159,4 @@ ROUTER_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 DESCRIBE_HOLDS_MAX: Final = 256
 """DescribeEndpoint calls that wait for a change at the same time; others are answered at once."""
 DECLARE_SETTLE_S: Final = 600.0
-"""How long the flags of ``serve`` wait for an endpoint that is changing: longer than servers take to start."""
+"""How long the flags of ``serve`` wait for an endpoint that is changing: servers may load for minutes."""

@@ -1,0 +1,122 @@
+"""The endpoint that the flags of ``serve`` ask for, made through the same operations callers use.
+
+The store wins: flags equal to those of the last start change nothing, so that what callers changed
+since stays. Flags that differ are carried out, and so are equal ones whose endpoint Failed: whoever
+starts again has probably mended what was wrong.
+"""
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from warmroute.controlplane.ports import Store
+from warmroute.controlplane.service import ControlService
+from warmroute.core import limits
+from warmroute.core.declaration import EndpointDeclaration
+from warmroute.core.fleet import RoutingStrategy
+from warmroute.core.machines import InstanceType
+from warmroute.resources.endpoint_configs import routing_document
+from warmroute.resources.errors import ApiError
+from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.records import JsonObject
+
+FLAGS_NOTE: Final = "flags_of_serve"
+INSTANCE_TYPES_NOTE: Final = "instance_types_of_serve"
+VARIANT: Final = "AllTraffic"
+_SUFFIX_CHARACTERS: Final = 9
+"""A hyphen and eight hexadecimal digits."""
+
+
+def remembered_instance_types(store: Store) -> dict[str, InstanceType]:
+    """Return the instance types that flags of earlier starts declared, by name.
+
+    Resources made from those flags need them, also at a start without flags.
+    """
+    with store.transaction() as transaction:
+        text = transaction.note(INSTANCE_TYPES_NOTE)
+    return msgspec.json.decode(text, type=dict[str, InstanceType]) if text is not None else {}
+
+
+def remember_instance_type(store: Store, instance_type: InstanceType) -> None:
+    """Keep an instance type declared by flags."""
+    types = remembered_instance_types(store) | {instance_type.name: instance_type}
+    with store.transaction() as transaction:
+        transaction.set_note(INSTANCE_TYPES_NOTE, msgspec.json.encode(types).decode())
+
+
+async def declare(service: ControlService, store: Store, declaration: EndpointDeclaration) -> str:
+    """Make the declared endpoint be there, unless the same flags have done so before.
+
+    Args:
+        service: Its operations are used.
+        store: Remembers the flags.
+        declaration: From the flags.
+
+    Returns:
+        A sentence for the operator: what was taken, the flags or the store.
+
+    Raises:
+        ApiError: An operation was refused.
+    """
+    fingerprint = hashlib.sha256(msgspec.json.encode(declaration, order="sorted")).hexdigest()
+    name = declaration.endpoint
+    with store.transaction() as transaction:
+        known = transaction.note(FLAGS_NOTE)
+        endpoint = transaction.endpoint(name)
+    there = endpoint is not None
+    failed = endpoint is not None and endpoint.status is EndpointStatus.FAILED
+    if known == fingerprint and not failed:
+        if there:
+            return f"Endpoint {name}: taken from the store; the flags are those of the last start."
+        return (
+            f"Endpoint {name}: deleted since the last start, and the flags are the same: it stays so. "
+            "Create it through the API, or choose another data directory."
+        )
+    verb = await _carry_out(service, declaration, there=there)
+    with store.transaction() as transaction:
+        transaction.set_note(FLAGS_NOTE, fingerprint)
+    return f"Endpoint {name}: {verb} as the flags say."
+
+
+async def _carry_out(service: ControlService, declaration: EndpointDeclaration, *, there: bool) -> str:
+    name = declaration.endpoint
+    await _ensure(service, "Model", {"ModelName": name, "PrimaryContainer": {}})
+    config = config_of(declaration)
+    await _ensure(service, "EndpointConfig", config)
+    wanted = {"EndpointName": name, "EndpointConfigName": config["EndpointConfigName"]}
+    if there:
+        await service.settled(name, limits.DECLARE_SETTLE_S)
+        status = (await service.invoke("DescribeEndpoint", {"EndpointName": name}))["EndpointStatus"]
+        if status == EndpointStatus.IN_SERVICE:
+            await service.invoke("UpdateEndpoint", wanted)
+            return "updated"
+        await service.invoke("DeleteEndpoint", {"EndpointName": name})
+        await service.settled(name, limits.DECLARE_SETTLE_S)
+    await service.invoke("CreateEndpoint", wanted)
+    return "created"
+
+
+async def _ensure(service: ControlService, kind: str, request: JsonObject) -> None:
+    """Create a resource if it is not there."""
+    member = f"{kind}Name"
+    try:
+        await service.invoke(f"Describe{kind}", {member: request[member]})
+    except ApiError:
+        await service.invoke(f"Create{kind}", request)
+
+
+def config_of(declaration: EndpointDeclaration) -> dict[str, Any]:
+    """Return the CreateEndpointConfig request of a declaration; equal content has an equal name."""
+    routing = declaration.routing
+    variant: JsonObject = {
+        "VariantName": VARIANT,
+        "ModelName": declaration.endpoint,
+        "InstanceType": declaration.instance_type.name,
+        "InitialInstanceCount": len(declaration.instance_type.urls),
+    }
+    if routing.strategy is not RoutingStrategy.RANDOM:
+        variant["RoutingConfig"] = routing_document(routing)
+    digest = hashlib.sha256(msgspec.json.encode(variant, order="sorted")).hexdigest()[:8]
+    stem = declaration.endpoint[: 63 - _SUFFIX_CHARACTERS]
+    return {"EndpointConfigName": f"{stem}-{digest}", "ProductionVariants": [variant]}

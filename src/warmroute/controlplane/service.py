@@ -1,0 +1,178 @@
+"""One call of the SageMaker API: read, validate, decide, write, and say so."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from warmroute.controlplane.ports import Clock, Store
+from warmroute.controlplane.reconcile import Reconciler
+from warmroute.core import limits
+from warmroute.core.machines import InstanceType
+from warmroute.resources.arns import Place
+from warmroute.resources.errors import ApiCode, ApiError
+from warmroute.resources.lifecycle import CHANGING, EndpointStatus
+from warmroute.resources.operations import OPERATIONS
+from warmroute.resources.records import JsonObject
+from warmroute.resources.shapes import Schema
+from warmroute.resources.tables import Context, Outcome
+from warmroute.resources.validate import validate
+
+_log = logging.getLogger(__name__)
+
+_UPDATES: Final = frozenset({"UpdateEndpoint", "UpdateEndpointWeightsAndCapacities"})
+
+
+@dataclass(slots=True)
+class Calls:
+    """What the service counts for /metrics: calls by operation and code, ``""`` for success."""
+
+    by_result: dict[tuple[str, str], int]
+
+    def count(self, operation: str, code: str) -> None:
+        """Count one call."""
+        key = (operation if operation in OPERATIONS else "other", code)
+        self.by_result[key] = self.by_result.get(key, 0) + 1
+
+
+class ControlService:
+    """Serves the operations over the store, and lets the reconciler know."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        reconciler: Reconciler,
+        schema: Callable[[], Awaitable[Schema]],
+        place: Place,
+        instance_types: Mapping[str, InstanceType],
+        clock: Clock,
+        describe_hold_s: float = limits.DESCRIBE_HOLD_S,
+    ) -> None:
+        """Join the parts.
+
+        Args:
+            store: Where records are.
+            reconciler: Makes them real.
+            schema: Returns the service model's shapes; loading them takes a moment at the first call.
+            place: Region and account.
+            instance_types: Declared ones.
+            clock: Time.
+            describe_hold_s: How long DescribeEndpoint waits for an endpoint that is changing, in
+                seconds; 0 answers at once. Stock waiters ask once, sleep 30 s and ask again: an answer
+                that comes with the change spares them the sleep.
+        """
+        self._store = store
+        self._reconciler = reconciler
+        self._schema = schema
+        self._place = place
+        self._instance_types = instance_types
+        self._clock = clock
+        self._describe_hold_s = describe_hold_s
+        self._held = 0
+        self.calls = Calls({})
+
+    async def call(self, operation: str, body: bytes, *, principal: str = "") -> JsonObject:
+        """Serve a call.
+
+        Args:
+            operation: As in ``X-Amz-Target``, without the service's prefix.
+            body: The request's body; empty counts as ``{}``.
+            principal: Who calls, for the log.
+
+        Returns:
+            The answer's members.
+
+        Raises:
+            ApiError: The call is refused.
+        """
+        try:
+            output = await self._call(operation, body)
+        except ApiError as error:
+            self.calls.count(operation, error.code)
+            _log.info("%s by %s refused: %s", operation, principal or "anybody", error)
+            raise
+        self.calls.count(operation, "")
+        if not operation.startswith(("Describe", "List")):
+            _log.info("%s by %s", operation, principal or "anybody")
+        return output
+
+    async def invoke(self, operation: str, document: JsonObject) -> JsonObject:
+        """Serve a call whose body is a JSON document already. See ``call``."""
+        return await self.call(operation, msgspec.json.encode(document), principal="warmroute itself")
+
+    async def settled(self, endpoint: str, wait_s: float) -> bool:
+        """Wait until an endpoint is not changing, or gone.
+
+        Returns:
+            Whether it is so within ``wait_s``.
+        """
+        try:
+            async with asyncio.timeout(wait_s):
+                # Nothing comes between the look and the wait: neither gives way to other tasks.
+                while self._status(endpoint) in CHANGING:
+                    await self._reconciler.changed()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _call(self, operation: str, body: bytes) -> JsonObject:
+        schema = await self._schema()
+        if operation not in OPERATIONS:
+            raise _not_served(operation, schema)
+        request = validate(schema.inputs[operation], _parse(body))
+        if operation == "DescribeEndpoint":
+            return await self._describe(request)
+        outcome = self._apply(operation, request)
+        if outcome.put or outcome.remove:
+            self._reconciler.kick()
+        if operation in _UPDATES:
+            # A change of strategy or weights is in force within milliseconds: InService before the
+            # call returns, so that a waiter's first question is its last.
+            await self.settled(request["EndpointName"], limits.APPLY_S)
+        return outcome.output
+
+    async def _describe(self, request: JsonObject) -> JsonObject:
+        if self._describe_hold_s > 0 and self._held < limits.DESCRIBE_HOLDS_MAX:
+            self._held += 1
+            try:
+                await self.settled(request["EndpointName"], self._describe_hold_s)
+            finally:
+                self._held -= 1
+        return self._apply("DescribeEndpoint", request).output
+
+    def _apply(self, operation: str, request: JsonObject) -> Outcome:
+        context = Context(self._place, self._clock.wall_s(), self._instance_types)
+        with self._store.transaction() as transaction:
+            outcome = OPERATIONS[operation](request, transaction, context)
+            for record in outcome.put:
+                transaction.put(record)
+            for record in outcome.remove:
+                transaction.remove(record)
+        return outcome
+
+    def _status(self, endpoint: str) -> EndpointStatus | None:
+        with self._store.transaction() as transaction:
+            record = transaction.endpoint(endpoint)
+        return record.status if record is not None else None
+
+
+def _parse(body: bytes) -> Any:
+    if not body.strip():
+        return {}
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ApiError(ApiCode.SERIALIZATION, f"The request body is not JSON: {error}.") from None
+
+
+def _not_served(operation: str, schema: Schema) -> ApiError:
+    served = ", ".join(sorted(OPERATIONS))
+    if operation in schema.known:
+        text = f"Operation {operation} is not supported by warmroute. Supported are: {served}."
+    else:
+        text = f"Operation {operation!r} is not one of SageMaker's. Supported by warmroute are: {served}."
+    return ApiError(ApiCode.UNKNOWN_OPERATION, text)
