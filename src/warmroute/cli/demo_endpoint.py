@@ -1,5 +1,7 @@
 """What the demo asks of SageMaker's control API, with stock boto3 and its stock waiters."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from warmroute.adapters.images import LLAMA_CPP
@@ -10,6 +12,8 @@ INSTANCE_TYPE = "ml.local"
 VARIANT = "AllTraffic"
 PREFIX_LENGTH = 2048
 CONCURRENCY_THRESHOLD = 8
+CONTROL_S_MAX = 30.0
+_POLL_S = 0.1
 _ROLE = "arn:aws:iam::000000000000:role/demo"
 
 
@@ -30,15 +34,40 @@ class Clients:
             aws_secret_access_key="demo",  # noqa: S106  (this warmroute asks for no credentials)
             region_name="us-east-1",
         )
+        self.control = session.client("sagemaker", endpoint_url=url)
         # One attempt: a failure must be seen, not repaired.
         config = Config(retries={"total_max_attempts": 1}, max_pool_connections=64)
-        self.control = session.client("sagemaker", endpoint_url=url, config=config)
         self.runtime = session.client("sagemaker-runtime", endpoint_url=url, config=config)
         self.runtime.meta.events.register("before-call.sagemaker-runtime", _ask_for_a_receipt)
 
 
 def _ask_for_a_receipt(params: dict[str, Any], **_: Any) -> None:
     params["headers"]["x-warmroute-explain"] = "1"
+
+
+def wait_for_control(clients: Clients, check: Callable[[], None]) -> None:
+    """Return when the control API answers, which is a moment after the listener does.
+
+    Args:
+        clients: Where.
+        check: Called between tries; what it raises ends the waiting.
+
+    Raises:
+        ClientError: It still does not answer after ``CONTROL_S_MAX``.
+    """
+    from botocore.exceptions import ClientError
+
+    end = time.monotonic() + CONTROL_S_MAX
+    while True:
+        check()
+        try:
+            clients.control.list_endpoints()
+        except ClientError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return
 
 
 def create_model(clients: Clients, name: str, environment: dict[str, str]) -> None:

@@ -6,11 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from warmroute.cli.demo_documents import Document, documents
-from warmroute.cli.demo_endpoint import Clients, create_config, create_endpoint, create_model, update_endpoint
+from warmroute.cli.demo_endpoint import (
+    Clients,
+    create_config,
+    create_endpoint,
+    create_model,
+    update_endpoint,
+    wait_for_control,
+)
 from warmroute.cli.demo_machine import machine_facts, versions
 from warmroute.cli.demo_server import DemoError, Warmroute, running_warmroute
 from warmroute.cli.demo_words import show_readable_answer
@@ -64,15 +72,24 @@ def run(options: DemoOptions) -> int:
         f"{len(STRATEGIES)} routing strategies.\n"
     )
     with running_warmroute() as server:
-        console.print(f"  Started warmroute at {server.url}")
-        clients = Clients(server.url)
-        _create(clients, options, console)
-        samples = _measure(clients, server, options, console)
-        summaries = summarise(samples)
-        _tell(samples, summaries, options, console)
-        if options.readable_answer:
-            show_readable_answer(clients, console, seed=options.seed)
+        try:
+            summaries = _show(server, options, console)
+        except (ClientError, BotoCoreError) as error:
+            raise DemoError(f"{error}{server.last_words()}") from error
     return 1 if any(summary.failures for summary in summaries) else 0
+
+
+def _show(server: Warmroute, options: DemoOptions, console: Console) -> Sequence[Summary]:
+    clients = Clients(server.url)
+    wait_for_control(clients, server.check)
+    console.print(f"  Started warmroute at {server.url}")
+    _create(clients, options, console)
+    samples = _measure(clients, server, options, console)
+    summaries = summarise(samples)
+    _tell(samples, summaries, options, console)
+    if options.readable_answer:
+        show_readable_answer(clients, console, seed=options.seed)
+    return summaries
 
 
 def _create(clients: Clients, options: DemoOptions, console: Console) -> None:
