@@ -220,12 +220,18 @@ def test_the_store_wins_while_the_flags_stay_the_same(warmroute_server, stub_ser
 
     second = serve(warmroute_server, stubs)
     assert post(second.url, "/v1/chat/completions", CHAT)[0] == 200
+    second.wait_until(lambda: "taken from the store" in second.log_text(), "it never said what it took")
     second.stop()
 
     third = serve(warmroute_server, stubs[1:], "--strategy", "LEAST_OUTSTANDING_REQUESTS")
-    before = stubs[1].counters.executions
-    assert [post(third.url, "/v1/chat/completions", CHAT)[0] for _ in range(5)] == [200] * 5
-    third.wait_until(lambda: stubs[1].counters.executions == before + 5, "the new flags were not taken")
+
+    def only_the_second_serves():
+        before = stubs[0].counters.executions
+        assert [post(third.url, "/v1/chat/completions", CHAT)[0] for _ in range(5)] == [200] * 5
+        return stubs[0].counters.executions == before
+
+    third.wait_until(only_the_second_serves, "the new flags were not taken")
+    assert "updated as the flags say" in third.log_text()
 
 
 def test_a_restart_without_the_flags_keeps_the_endpoint(warmroute_server, stub_servers):
