@@ -75,6 +75,7 @@ def run(options: DemoOptions) -> int:
         try:
             summaries = _show(server, options, console)
         except (ClientError, BotoCoreError) as error:
+            server.check()  # Where it has ended, that is what there is to say.
             raise DemoError(f"{error}{server.last_words()}") from error
     return 1 if any(summary.failures for summary in summaries) else 0
 

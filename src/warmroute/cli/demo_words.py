@@ -1,5 +1,6 @@
 """One answer in words: the model of the measurements speaks noise, a small one does not."""
 
+import re
 import time
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -61,9 +62,26 @@ def _ask(clients: Clients, console: Console, seed: int) -> None:
         ENDPOINT,
         [{"role": "user", "content": f"{opening}\n\n{TASK}"}],
         max_tokens=ANSWER_TOKENS,
-        on_text=lambda text: console.print(text, end="", markup=False, soft_wrap=True),
+        on_text=_WordWrap(console),
     )
     console.print(
         f"\n\n({answer.prompt_tokens} prompt tokens; first word after {answer.ttft_s:.1f} s, "
         f"all after {time.monotonic() - begin:.1f} s)"
     )
+
+
+class _WordWrap:
+    """Prints text as it comes, and begins a new line rather than break a word."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._column = 0
+
+    def __call__(self, text: str) -> None:
+        for piece in re.findall(r"\s+|\S+", text):
+            if self._column + len(piece) >= self._console.width:
+                self._console.print()
+                self._column = 0
+            if self._column or not piece.isspace():
+                self._console.print(piece, end="", markup=False, soft_wrap=True)
+                self._column += len(piece)
