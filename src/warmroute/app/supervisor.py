@@ -37,16 +37,17 @@ class _Member:
 class _Log:
     """A child's standard error on its way to ours, line by line."""
 
-    prefix: bytes
+    name: str
     rest: bytes = b""
 
     def take(self, data: bytes) -> bytes:
-        """Return the lines that ``data`` completes, with the prefix; at the end of file whatever is left."""
+        """Return the lines that ``data`` completes, stamped; at the end of file whatever is left."""
         *lines, self.rest = (self.rest + data).split(b"\n")
         if self.rest and (not data or len(self.rest) > limits.LOG_LINE_BYTES_MAX):
             lines.append(self.rest)
             self.rest = b""
-        return b"".join(self.prefix + line + b"\n" for line in lines)
+        stamp = _stamp(self.name)
+        return b"".join(stamp + line + b"\n" for line in lines)
 
 
 class Supervisor:
@@ -122,7 +123,7 @@ class Supervisor:
             self._say(f"{member.spec.name} cannot be started: {error}; trying again in {delay_s:g} s")
             return
         member.child = child
-        self._selector.register(child.log, selectors.EVENT_READ, _Log(f"{member.spec.name} | ".encode()))
+        self._selector.register(child.log, selectors.EVENT_READ, _Log(member.spec.name))
 
     def _turn(self, *, until_s: float) -> None:
         """Wait for something to happen, no longer than ``until_s``, and deal with it."""
@@ -239,7 +240,7 @@ class Supervisor:
                 self._forward(key.fd, key.data)
 
     def _say(self, text: str) -> None:
-        self._write_log(f"supervisor | {text}\n".encode())
+        self._write_log(_stamp("supervisor") + f"{text}\n".encode())
 
 
 def _stop_signals() -> tuple[signal.Signals, ...]:
@@ -247,3 +248,10 @@ def _stop_signals() -> tuple[signal.Signals, ...]:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return (signal.SIGTERM, signal.SIGINT)
     return (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def _stamp(name: str) -> bytes:
+    """Return what a line of the log begins with: the time in UTC, to the millisecond, and who says it."""
+    now_ms = time.time_ns() // 1_000_000
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_ms // 1000))
+    return f"{seconds}.{now_ms % 1000:03}Z {name} | ".encode()

@@ -1,6 +1,7 @@
 """The supervisor with stand-in children, each a few lines of Python that write down what happens to them."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -163,7 +164,7 @@ def test_waits_longer_each_time_a_child_fails(run):
     supervisor.wait_for_starts("control", 3)
     assert supervisor.stop()[0] == 0
     log = supervisor.log.read_text()
-    assert "control | about to fail\n" in log
+    assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z control \| about to fail$", log, re.MULTILINE)
     assert "exit status 1; starting it again in 0.1 s" in log
     assert "exit status 1; starting it again in 0.2 s" in log
 
