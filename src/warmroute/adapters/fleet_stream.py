@@ -50,15 +50,20 @@ class _Link:
 class FleetServer:
     """Implements ``controlplane.ports.RouterStream`` over a Unix socket."""
 
-    def __init__(self, *, tasks: Tasks, on_news: Callable[[], None]) -> None:
+    def __init__(self, *, tasks: Tasks, on_news: Callable[[], None], expected: int = 0) -> None:
         """Prepare; ``start`` listens.
 
         Args:
             tasks: Starts one per connection.
             on_news: Called when a router came, went, acknowledged or reported.
+            expected: Routers that the supervisor keeps running. While one is missing, because it or
+                control has just started, nothing counts as acknowledged; after ``ROUTER_ACK_S_MAX``
+                those that are there decide.
         """
         self._tasks = tasks
         self._on_news = on_news
+        self._expected = expected
+        self._short_since_s: float | None = None
         self._links: set[_Link] = set()
         self._fleet: Fleet | None = None
         self._frame = b""
@@ -74,6 +79,7 @@ class FleetServer:
         Raises:
             ConfigurationError: There can be no socket at this path.
         """
+        self._count_routers()
         self._server = await asyncio.start_unix_server(self._serve, sock=bind_unix(path))
 
     async def close(self) -> None:
@@ -148,6 +154,7 @@ class FleetServer:
             _log.warning("%s is disconnected: %s", link.name, error)
         finally:
             self._links.discard(link)
+            self._count_routers()
             stop_sending()
             if link.hello is not None:
                 self.totals.gone((link.hello.router, link.hello.pid))
@@ -176,6 +183,7 @@ class FleetServer:
 
     def _greet(self, link: _Link, hello: Hello) -> None:
         link.hello = hello
+        self._count_routers()
         link.acked = hello.fleet_version
         who = (hello.router, hello.pid)
         ours = self._fleet.version if self._fleet is not None else 0
@@ -215,7 +223,18 @@ class FleetServer:
                     await link.writer.drain()
 
     def _all_acked(self, version: int) -> bool:
+        if self._short_since_s is not None:
+            short_s = asyncio.get_running_loop().time() - self._short_since_s
+            if short_s < limits.ROUTER_ACK_S_MAX:
+                return False
         return all(link.acked >= version for link in self._links)
+
+    def _count_routers(self) -> None:
+        """Note since when fewer routers are here than the supervisor keeps running."""
+        if sum(link.hello is not None for link in self._links) >= self._expected:
+            self._short_since_s = None
+        elif self._short_since_s is None:
+            self._short_since_s = asyncio.get_running_loop().time()
 
     def _drop_silent(self) -> None:
         """Disconnect routers that owe an acknowledgement for too long; they come back if they live."""

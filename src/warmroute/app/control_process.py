@@ -114,7 +114,9 @@ class ControlProcess:
         if options.declare is not None:
             remember_instance_type(self._store, options.declare.instance_type)
         instance_types = remembered_instance_types(self._store) | options.instance_types
-        self._fleet_server = FleetServer(tasks=self._tasks, on_news=self._on_router_news)
+        self._fleet_server = FleetServer(
+            tasks=self._tasks, on_news=self._on_router_news, expected=options.router_count
+        )
         self._reconciler = Reconciler(
             store=self._store,
             provider=ProviderByType(

@@ -152,7 +152,7 @@ class ControlOptions:
         keep_instances: Leave local instances running at SIGTERM.
         stop_s: From SIGTERM to the end of the process, stopping local instances included.
         describe_hold_s: How long DescribeEndpoint may hold its answer while an endpoint is about to change.
-        router_count: Routers to wait for at an update.
+        router_count: Routers that the supervisor keeps running: an update waits for one that is missing.
         declare: From the flags of ``serve``; None without them.
     """
 
@@ -170,7 +170,7 @@ class ControlOptions:
     keep_instances: bool = False
     stop_s: float = 8.0
     describe_hold_s: float = 20.0
-    router_count: int = 1
+    router_count: int = 0
     declare: EndpointDeclaration | None = None
 
 
