@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,11 +23,12 @@ pytestmark = pytest.mark.process
 CHAT = {"model": "llm", "messages": [{"role": "user", "content": "Which instance are you?"}]}
 
 
-def post(url, path, body, *, timeout=30.0):
+def post(url, path, body, *, timeout=30.0, headers=()):
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
     try:
-        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        sent = {"content-type": "application/json", **dict(headers)}
+        connection.request("POST", path, json.dumps(body), sent)
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -274,3 +276,22 @@ def run(*flags):
 def _ignore_errors(function, *arguments):
     with contextlib.suppress(OSError, http.client.HTTPException):
         function(*arguments)
+
+
+def test_credentials_are_asked_for_and_shown_to_no_child(warmroute_server, stub_servers):
+    environment = clean_environment(
+        WARMROUTE_ACCESS_KEY_ID="AKIDTEST",
+        WARMROUTE_SECRET_ACCESS_KEY="a secret for this test",
+        WARMROUTE_API_KEYS="team:a key for this test",
+    )
+    server = serve(warmroute_server, [stub_servers("a")], environment=environment)
+
+    assert post(server.url, "/v1/chat/completions", CHAT)[0] == 401
+    assert post(server.url, "/endpoints/llm/invocations", CHAT)[0] == 403
+    key = {"authorization": "Bearer a key for this test"}
+    assert post(server.url, "/v1/chat/completions", CHAT, headers=key)[0] == 200
+    for name in ("control", "router-0"):
+        process = Path(f"/proc/{server.child(name)}")
+        shown = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+        assert b"for this test" not in shown
+    assert "for this test" not in server.log_text()
