@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from typing import cast
 
 import httptools
@@ -18,7 +19,7 @@ from warmroute.core.errors import Failure, Problem
 from warmroute.dataplane.gateway import Gateway
 from warmroute.dataplane.ports import Underway
 from warmroute.wire import http1
-from warmroute.wire.headers import HeaderList, Headers
+from warmroute.wire.headers import HeaderList, Headers, collect
 from warmroute.wire.http1 import Request
 
 LINGER_BYTES_MAX = 64 * 1024 * 1024
@@ -83,6 +84,10 @@ class Reading(Enum):
     """The request was refused; the rest of it is read and dropped."""
 
 
+_IDLE, _HEAD, _BODY, _DROP = Reading
+_METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")}
+
+
 class ServerConnection(asyncio.Protocol):
     """One client's connection. Implements `ports.Downstream` and llhttp's callbacks."""
 
@@ -117,7 +122,7 @@ class ServerConnection(asyncio.Protocol):
         self._underway: Underway | None = None
         self._queue: deque[Request] = deque()
         self._queued_bytes = 0
-        self._reading = Reading.IDLE
+        self._reading = _IDLE
         self._since_s = self._loop.time()
         self._paused_reading = False
         self._closing = False
@@ -143,7 +148,7 @@ class ServerConnection(asyncio.Protocol):
         if self._dropping:
             self._drop(data)
             return
-        if self._reading is not Reading.BODY:
+        if self._reading is not _BODY:
             self._head_bytes += len(data)
         else:
             self._since_s = self._loop.time()
@@ -157,12 +162,12 @@ class ServerConnection(asyncio.Protocol):
             # The request itself is whole. No upgrade is offered, so the connection ends after its answer.
             self._no_more_requests()
         except httptools.HttpParserError as error:
-            if self._reading is not Reading.DROP:
+            if self._reading is not _DROP:
                 self._refuse(
                     Failure(Problem.LENGTH_UNREADABLE, f"This is not HTTP as we read it: {_told(error)}.")
                 )
             return
-        if self._reading is Reading.HEAD and self._head_bytes > self._listener.bounds.head_bytes:
+        if self._reading is _HEAD and self._head_bytes > self._listener.bounds.head_bytes:
             self._refuse(self._head_too_large())
         self._next()
 
@@ -195,9 +200,9 @@ class ServerConnection(asyncio.Protocol):
     # --- llhttp -----------------------------------------------------------------------------
     def on_message_begin(self) -> None:
         """A request starts."""
-        if self._reading is Reading.DROP:
+        if self._reading is _DROP:
             return
-        self._reading = Reading.HEAD
+        self._reading = _HEAD
         self._since_s = self._loop.time()
         self._headers_done = False
         self._url = b""
@@ -214,45 +219,42 @@ class ServerConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The head is there: check it, and say that the body may come."""
-        if self._reading is Reading.DROP:
+        if self._reading is _DROP:
             return
         self._headers_done = True
         bounds = self._listener.bounds
         parser = self._parser
-        headers: Headers = {}
-        for name, value in self._fields:
-            headers[name] = headers[name] + b"," + value if name in headers else value
-        method = parser.get_method().decode("latin-1")
-        path, _, query = self._url.decode("latin-1").partition("?")
-        if not path.startswith("/"):
-            path, query = _absolute_form(self._url)
-        request = Request(method, path, query, headers, self._fields)
+        fields = self._fields
+        headers: Headers = dict(fields)
+        if len(headers) != len(fields):
+            headers = collect(fields)
+        path, query = _split(self._url)
+        request = Request(_METHODS.get(parser.get_method(), "?"), path, query, headers, fields)
         self._request = request
-        request.keep_alive = bool(parser.should_keep_alive()) and not self._listener.draining
+        request.keep_alive = parser.should_keep_alive() and not self._listener.draining
         version = parser.get_http_version()
-        request.chunks_allowed = version == "1.1"
+        if version != "1.1":
+            request.chunks_allowed = False
         problem = http1.framing_problem(version, headers)
         if problem is not None:
             self._refuse(Failure(Problem.LENGTH_UNREADABLE, problem))
             return
-        if self._head_bytes > bounds.head_bytes or len(self._fields) > bounds.header_count:
-            size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._fields)
-            if size > bounds.head_bytes or len(self._fields) > bounds.header_count:
+        if self._head_bytes > bounds.head_bytes or len(fields) > bounds.header_count:
+            size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in fields)
+            if size > bounds.head_bytes or len(fields) > bounds.header_count:
                 self._refuse(self._head_too_large())
                 return
         length = headers.get(b"content-length")
         if length is not None and int(length) > bounds.body_bytes:
             self._refuse(self._body_too_large(int(length)))
             return
-        self._reading = Reading.BODY
-        self._body = []
-        self._body_bytes = 0
-        if headers.get(b"expect", b"").lower() == b"100-continue" and self._underway is None:
+        self._reading = _BODY
+        if b"expect" in headers and self._underway is None and headers[b"expect"].lower() == b"100-continue":
             self.write(http1.CONTINUE)
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body."""
-        if self._reading is Reading.DROP:
+        if self._reading is _DROP:
             return
         listener = self._listener
         self._body_bytes += len(data)
@@ -271,7 +273,7 @@ class ServerConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The request is whole: it waits its turn, which is mostly now."""
-        if self._reading is Reading.DROP:
+        if self._reading is _DROP:
             return
         request = self._request
         assert request is not None, "a complete message has a head"
@@ -280,7 +282,7 @@ class ServerConnection(asyncio.Protocol):
         request.body = body[0] if len(body) == 1 else b"".join(body)
         self._body = []
         self._body_bytes = 0
-        self._reading = Reading.IDLE
+        self._reading = _IDLE
         self._head_bytes = 0
         self._queue.append(request)
 
@@ -300,7 +302,7 @@ class ServerConnection(asyncio.Protocol):
         self._underway = None
         self.release_body()
         self._since_s = self._loop.time()
-        if close or self._listener.draining or self._reading is Reading.DROP:
+        if close or self._listener.draining or self._reading is _DROP:
             self._close()
         elif self._queue or self._paused_reading:
             self._loop.call_soon(self._next)
@@ -308,7 +310,7 @@ class ServerConnection(asyncio.Protocol):
     @property
     def _dropping(self) -> bool:
         # A property, since the callbacks of the parser change it where no type checker looks.
-        return self._reading is Reading.DROP
+        return self._reading is _DROP
 
     # --- the turn of requests ---------------------------------------------------------------
     def _next(self) -> None:
@@ -328,7 +330,7 @@ class ServerConnection(asyncio.Protocol):
     def _no_more_requests(self) -> None:
         for request in self._queue:
             request.keep_alive = False
-        self._reading = Reading.DROP
+        self._reading = _DROP
         self._next()
 
     def _release_bodies(self) -> None:
@@ -348,10 +350,10 @@ class ServerConnection(asyncio.Protocol):
         self._release_unfinished()
         if self._underway is not None:
             # A later request on this connection is unreadable; the present one is answered first.
-            self._reading = Reading.DROP
+            self._reading = _DROP
             return
         path = self._url.decode("latin-1").partition("?")[0]
-        self._reading = Reading.DROP
+        self._reading = _DROP
         self._dropped = 0
         self._since_s = self._loop.time()
         self._listener.gateway.reject(path, failure, _Refusal(self))
@@ -407,7 +409,7 @@ class ServerConnection(asyncio.Protocol):
 
     def drain(self) -> None:
         """Close when idle; else after the present request."""
-        if self._underway is None and self._reading is Reading.IDLE and not self._queue:
+        if self._underway is None and self._reading is _IDLE and not self._queue:
             self._close()
 
     def end_writing(self) -> None:
@@ -446,13 +448,17 @@ class _Refusal:
         pass
 
 
-def _absolute_form(url: bytes) -> tuple[str, str]:
-    """Return path and query of a request target in absolute form, as sent to proxies."""
-    try:
-        parsed = httptools.parse_url(url)
-    except httptools.HttpParserInvalidURLError:
-        return "", ""
-    return (parsed.path or b"/").decode("latin-1"), (parsed.query or b"").decode("latin-1")
+@lru_cache(maxsize=1024)
+def _split(url: bytes) -> tuple[str, str]:
+    """Return path and query of a request target, which may be in absolute form, as sent to proxies."""
+    if not url.startswith(b"/"):
+        try:
+            parsed = httptools.parse_url(url)
+        except httptools.HttpParserInvalidURLError:
+            return "", ""
+        return (parsed.path or b"/").decode("latin-1"), (parsed.query or b"").decode("latin-1")
+    path, _, query = url.decode("latin-1").partition("?")
+    return path, query
 
 
 def _told(error: Exception) -> str:

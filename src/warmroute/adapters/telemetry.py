@@ -13,6 +13,9 @@ from warmroute.routing.health import HealthChange
 BUFFERED_LINES_MAX = 10_000
 """Access log lines kept until the next write; beyond it they are counted as lost."""
 
+BATCH = 64
+"""Invocations folded into totals and log lines at once: 0.2 ms of work."""
+
 
 class AccessLog:
     """Appends lines to a file, many at a time.
@@ -85,12 +88,29 @@ class Telemetry:
         self._log = log
         self._clock = clock
         self._on_health = on_health
+        self._ended: list[Invocation] = []
 
     def invocation_ended(self, invocation: Invocation) -> None:
-        """Fold the record into the totals and write its line."""
-        self._projection.invocation_ended(invocation)
+        """Keep the record for the next round of folding, which comes after `BATCH` of them.
+
+        Together they cost half of what they cost one by one, between two requests each.
+        """
+        self._ended.append(invocation)
+        if len(self._ended) >= BATCH:
+            self.fold()
+
+    def fold(self) -> None:
+        """Fold what was kept into the totals, and write its lines."""
+        ended = self._ended
+        self._ended = []
+        projection = self._projection
+        for invocation in ended:
+            projection.invocation_ended(invocation)
         if self._log.wanted:
-            self._log.add(access_log.line(invocation, self._clock.wall_s()))
+            # Records carry monotonic times; the log's are of the wall clock.
+            offset_s = self._clock.wall_s() - self._clock.now_ns() / 1e9
+            for invocation in ended:
+                self._log.add(access_log.line(invocation, offset_s + invocation.ended_ns / 1e9))
 
     def attempt_failed(self, target: Target, cause: FailureCause, *, again: bool) -> None:
         """Count the failure."""

@@ -25,6 +25,9 @@ CONTROL = "control"
 """Key of the control process among the targets' free lists; no target id can be it."""
 
 
+_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"keep-alive"})
+
+
 class UpstreamConnection(asyncio.Protocol):
     """One connection to an instance. Implements llhttp's callbacks and, while it is used, `ports.Call`."""
 
@@ -207,14 +210,15 @@ class UpstreamConnection(asyncio.Protocol):
         """Take a header field; trailers are dropped."""
         if self._head_done:
             return
+        name = name.lower()
         self._fields.append((name, value))
-        lower = name.lower()
-        if lower == b"content-length":
-            self._length = int(value)
-        elif lower == b"transfer-encoding":
-            self._chunked = True
-        elif lower == b"keep-alive":
-            self._read_keep_alive(value)
+        if name in _FRAMING:
+            if name == b"content-length":
+                self._length = int(value)
+            elif name == b"transfer-encoding":
+                self._chunked = True
+            else:
+                self._read_keep_alive(value)
 
     def on_headers_complete(self) -> None:
         """Pass the head on, unless it is informational."""
@@ -391,11 +395,19 @@ class Pools:
         pool = self._pools.get(target.target_id)
         if pool is None or pool.target is not target:
             pool = self._renew(pool, target)
-        return self._call(pool, head, body, sink)
+        connection = pool.take()
+        if connection is not None:
+            connection.send(head, body, sink)
+            return connection
+        return self._open(pool, head, body, sink)
 
     def call_control(self, head: bytes, body: bytes, sink: Sink) -> Call:
         """Send a request to the control process."""
-        return self._call(self._control, head, body, sink)
+        connection = self._control.take()
+        if connection is not None:
+            connection.send(head, body, sink)
+            return connection
+        return self._open(self._control, head, body, sink)
 
     def _renew(self, pool: Pool | None, target: Target) -> Pool:
         """Return a pool for the target as it is now; connections to an older generation are not reused."""
@@ -410,11 +422,7 @@ class Pools:
         pool = self._pools[target.target_id] = Pool(self, target)
         return pool
 
-    def _call(self, pool: Pool, head: bytes, body: bytes, sink: Sink) -> Call:
-        connection = pool.take()
-        if connection is not None:
-            connection.send(head, body, sink)
-            return connection
+    def _open(self, pool: Pool, head: bytes, body: bytes, sink: Sink) -> Call:
         connecting = Connecting()
         connect = self._connect(pool, connecting, head, body, sink)
         connecting.stop_connecting = self._tasks.spawn(connect, name="connect upstream")

@@ -65,15 +65,16 @@ class RouterProcess:
             idle_s=timeouts.upstream_idle_s,
             idle_connections=options.limits.upstream_idle_connections,
         )
+        self._telemetry = Telemetry(
+            projection=self._projection,
+            log=self._access_log,
+            clock=self._clock,
+            on_health=self._health_changed,
+        )
         self._desk = Desk(
             router=self._router,
             upstreams=self._pools,
-            observer=Telemetry(
-                projection=self._projection,
-                log=self._access_log,
-                clock=self._clock,
-                on_health=self._health_changed,
-            ),
+            observer=self._telemetry,
             clock=self._clock,
             timeouts=RelayTimeouts(
                 first_byte_native_s=timeouts.first_byte_native_s,
@@ -143,7 +144,7 @@ class RouterProcess:
         last_s = loop.time() + LAST_WORDS_S
         while self._listener.connections and loop.time() < last_s:  # noqa: ASYNC110  (likewise)
             await asyncio.sleep(0.02)
-        self._send_counters()
+        self._report_totals()
         await self._tasks.cancel_all()
         self._pools.close()
         self._access_log.close()
@@ -192,10 +193,11 @@ class RouterProcess:
     async def _report(self) -> None:
         while True:
             await asyncio.sleep(COUNTERS_S)
-            self._access_log.flush()
-            self._send_counters()
+            self._report_totals()
 
-    def _send_counters(self) -> None:
+    def _report_totals(self) -> None:
+        self._telemetry.fold()
+        self._access_log.flush()
         gauges: dict[tuple[Metric, tuple[str, ...]], float] = {
             (catalogue.OPEN_EXCHANGES, ()): self._desk.open_exchanges,
             (catalogue.OPEN_LEASES, ()): self._router.open_leases(),

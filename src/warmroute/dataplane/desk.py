@@ -45,7 +45,10 @@ class Desk:
         self.upstreams = upstreams
         self.observer = observer
         self.clock = clock
-        self.timeouts = timeouts
+        self.first_byte_native_ns = int(timeouts.first_byte_native_s * 1e9)
+        self.first_byte_openai_ns = int(timeouts.first_byte_openai_s * 1e9)
+        self.chunk_idle_ns = int(timeouts.chunk_idle_s * 1e9)
+        self.native_stream_total_ns = int(timeouts.native_stream_total_s * 1e9)
         self.budget = RetryBudget()
         self.open: set[Underway] = set()
         self.open_exchanges = 0

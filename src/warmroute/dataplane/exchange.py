@@ -42,6 +42,11 @@ class Stage(Enum):
     OVER = auto()
 
 
+_INVOCATIONS = NativeMapping.INVOCATIONS
+# Enum members are looked up through their class on every use; the hot path reads module globals instead.
+_WAITING, _WHOLE, _ERROR, _FIRST_EVENT, _RELAY, _OVER = Stage
+
+
 class Exchange:
     """An invocation under way. Implements `ports.Sink`; the connection calls `client_gone` and `pause`.
 
@@ -62,7 +67,6 @@ class Exchange:
         "_close",
         "_decision",
         "_desk",
-        "_dialect",
         "_downstream",
         "_fields",
         "_first_event",
@@ -88,12 +92,11 @@ class Exchange:
         self._desk = desk
         self._book = book
         self._plan = plan
-        self._dialect = plan.dialect
         self._downstream = downstream
         self._keep_alive = keep_alive
         self.chunks_allowed = chunks_allowed
         self.record = record
-        self._stage = Stage.WAITING
+        self._stage = _WAITING
         self._call: Call | None = None
         self._lease: Lease | None = None
         self._decision: Assigned | None = None
@@ -116,65 +119,64 @@ class Exchange:
     @property
     def over(self) -> bool:
         """Whether it has ended."""
-        return self._stage is Stage.OVER
+        return self._stage is _OVER
 
     # --- attempts ---------------------------------------------------------------------------
     def start(self) -> None:
         """Make the first attempt."""
-        now_ns = self._desk.clock.now_ns()
-        self._desk.budget.invocation(now_ns)
-        self._desk.open.add(self)
-        self._desk.open_exchanges += 1
-        if self._plan.total_s is not None:
-            self.total_deadline_ns = now_ns + int(self._plan.total_s * 1e9)
-        self._attempt(None)
+        desk = self._desk
+        now_ns = desk.clock.now_ns()
+        desk.budget.invocation(now_ns)
+        desk.open.add(self)
+        desk.open_exchanges += 1
+        if self._plan.total_ns is not None:
+            self.total_deadline_ns = now_ns + self._plan.total_ns
+        self._attempt(now_ns, None)
 
-    def _attempt(self, after: tuple[FailureCause, str] | None) -> None:
+    def _attempt(self, now_ns: int, after: tuple[FailureCause, str] | None) -> None:
         decision = self._desk.router.decide(self._book, self._plan.key, self._tried)
         if not isinstance(decision, Assigned):
             self._fail(refused(decision.refusal, self._plan.place, after))
             return
         self._decision = decision
-        self._lease = decision.lease
+        lease = decision.lease
+        self._lease = lease
         record = self.record
         record.attempts += 1
-        record.target = decision.target.target_id
-        record.strategy = decision.strategy.value
-        record.reason = decision.reason.value
+        record.target = lease.target.target_id
+        record.strategy = str(decision.strategy)
+        record.reason = str(decision.reason)
         record.rank = decision.rank
         record.in_flight = decision.in_flight
         record.variant = decision.variant
-        self._send(decision.target)
+        record.dispatched_ns = now_ns
+        self._send(lease.target, now_ns)
 
-    def _send(self, target: Target) -> None:
+    def _send(self, target: Target, now_ns: int) -> None:
         plan = self._plan
+        desk = self._desk
         body = plan.body
         path = plan.path
         if not path:
-            path = self._native_path(target)
+            path = "/invocations" if target.native is _INVOCATIONS else self._native_path(target)
         elif plan.names_model:
             body = splice_model(body, target.model_name or "")
-        head = http1.fields_after(
-            self._desk.head_start(target, path), self._dialect.upstream_fields(target), len(body)
-        )
-        now_ns = self._desk.clock.now_ns()
-        self.record.dispatched_ns = now_ns
-        self._stage = Stage.WAITING
-        self._wait(now_ns, plan.first_byte_s)
-        self._call = self._desk.upstreams.call(target, head, body, self)
+        fields = plan.dialect.upstream_fields(target)
+        head = http1.fields_after(desk.head_start(target, path), fields, len(body))
+        self._stage = _WAITING
+        self._wait(now_ns, plan.first_byte_ns)
+        self._call = desk.upstreams.call(target, head, body, self)
 
     def _native_path(self, target: Target) -> str:
-        if target.native is NativeMapping.INVOCATIONS:
-            return "/invocations"
         mapped = target.native is NativeMapping.OPENAI or self._invocations_missing
         if mapped or self._desk.lacks_invocations(target):
             return invocation.openai_path(self._plan.body) or "/invocations"
         return "/invocations"
 
-    def _wait(self, now_ns: int, seconds: float) -> None:
-        deadline_ns = now_ns + int(seconds * 1e9)
-        if self.total_deadline_ns:
-            deadline_ns = min(deadline_ns, self.total_deadline_ns)
+    def _wait(self, now_ns: int, duration_ns: int) -> None:
+        deadline_ns = now_ns + duration_ns
+        if self.total_deadline_ns and self.total_deadline_ns < deadline_ns:
+            deadline_ns = self.total_deadline_ns
         self.deadline_ns = deadline_ns
 
     # --- the instance's answer --------------------------------------------------------------
@@ -182,58 +184,58 @@ class Exchange:
         """Take the answer's head and choose how to treat its body."""
         desk = self._desk
         now_ns = desk.clock.now_ns()
-        self._wait(now_ns, desk.timeouts.chunk_idle_s)
+        self._wait(now_ns, desk.chunk_idle_ns)
         self._status = status
         self._fields = fields
-        events = is_event_stream(fields)
-        if status >= 400 and not self._dialect.relays_error(status):
-            self._stage = Stage.ERROR
+        dialect = self._plan.dialect
+        if status >= 400 and not dialect.relays_error(status):
+            self._stage = _ERROR
             return
         self.record.first_byte_ns = now_ns
-        if length is not None and length <= WHOLE_ANSWER_BYTES_MAX and not self._dialect.streams_frames:
-            self._stage = Stage.WHOLE
-        elif events and self._target().hold_first_event:
-            self._stage = Stage.FIRST_EVENT
+        if length is not None and length <= WHOLE_ANSWER_BYTES_MAX and not dialect.streams_frames:
+            self._stage = _WHOLE
+        elif self._target().hold_first_event and is_event_stream(fields):
+            self._stage = _FIRST_EVENT
             self._first_event = FirstEvent()
         else:
             self._begin(length)
 
     def body(self, data: bytes) -> None:
         """Take a piece of the answer's body."""
+        stage = self._stage
+        if stage is _WHOLE:
+            self._kept.append(data)
+            return
         desk = self._desk
-        self._wait(desk.clock.now_ns(), desk.timeouts.chunk_idle_s)
-        match self._stage:
-            case Stage.RELAY:
-                self._relay(data)
-            case Stage.WHOLE:
-                self._kept.append(data)
-            case Stage.ERROR:
-                if self._kept_bytes < ERROR_BODY_BYTES_MAX:
-                    self._kept.append(data[: ERROR_BODY_BYTES_MAX - self._kept_bytes])
-                    self._kept_bytes += len(data)
-            case Stage.FIRST_EVENT:
-                self._look(data)
-            case Stage.WAITING | Stage.OVER:
-                raise AssertionError(f"{self!r} got a body before its head or after its end")
+        self._wait(desk.clock.now_ns(), desk.chunk_idle_ns)
+        if stage is _RELAY:
+            self._relay(data)
+        elif stage is _FIRST_EVENT:
+            self._look(data)
+        else:
+            assert stage is _ERROR, f"{self!r} got a body before its head or after its end"
+            if self._kept_bytes < ERROR_BODY_BYTES_MAX:
+                self._kept.append(data[: ERROR_BODY_BYTES_MAX - self._kept_bytes])
+                self._kept_bytes += len(data)
 
     def ended(self) -> None:
         """Take the end of a complete answer."""
         self._call = None
-        match self._stage:
-            case Stage.RELAY:
-                self._complete()
-            case Stage.WHOLE:
-                body = b"".join(self._kept)
-                self._write(self._head(self._status, self._answer_fields(len(body))) + body)
-                self.record.bytes_out += len(body)
-                self._complete()
-            case Stage.ERROR:
-                self._error_answer()
-            case Stage.FIRST_EVENT:
-                self._begin(None)
-                self._complete()
-            case Stage.WAITING | Stage.OVER:
-                raise AssertionError(f"{self!r} ended before its head or twice")
+        stage = self._stage
+        if stage is _WHOLE:
+            kept = self._kept
+            body = kept[0] if len(kept) == 1 else b"".join(kept)
+            self._downstream.write(self._head(self._status, self._answer_fields(len(body))) + body)
+            self.record.bytes_out = len(body)
+            self._complete()
+        elif stage is _RELAY:
+            self._complete()
+        elif stage is _FIRST_EVENT:
+            self._begin(None)
+            self._complete()
+        else:
+            assert stage is _ERROR, f"{self!r} ended before its head or twice"
+            self._error_answer()
 
     def failed(self, cause: FailureCause, detail: str) -> None:
         """Take the failure of the attempt: go on elsewhere where nothing can have run, else tell it."""
@@ -241,13 +243,13 @@ class Exchange:
         desk = self._desk
         now_ns = desk.clock.now_ns()
         target = self._target()
-        assert self._stage is not Stage.OVER, f"{self!r} failed after its end"
-        if self._stage is Stage.RELAY:
+        assert self._stage is not _OVER, f"{self!r} failed after its end"
+        if self._stage is _RELAY:
             self._release(Failed(self._take_lease(), cause))
             desk.observer.attempt_failed(target, cause, again=False)
             self._break(cause, detail)
             return
-        if self._stage is not Stage.WAITING and cause.nothing_ran:
+        if self._stage is not _WAITING and cause.nothing_ran:
             cause = FailureCause.BROKEN
         again = may_try_again(cause, attempts=self.record.attempts, budget=desk.budget, now_ns=now_ns)
         self._release(Failed(self._take_lease(), cause))
@@ -256,28 +258,28 @@ class Exchange:
         if again:
             self._tried = (*self._tried, target.target_id)
             self._reset_answer()
-            self._attempt((cause, detail))
+            self._attempt(now_ns, (cause, detail))
         else:
             self._fail(told(cause, detail, self._plan.place))
 
     # --- treating the answer ----------------------------------------------------------------
     def _begin(self, length: int | None) -> None:
         """Send the answer's head; from now on pieces go through as they come."""
-        self._stage = Stage.RELAY
+        self._stage = _RELAY
         self._plan.body = b""  # the kept body goes at the first byte: streams are long, prompts large
         self._downstream.release_body()
-        if self._dialect.streams_frames:
+        if self._plan.dialect.streams_frames:
             length = None
         self._chunked = length is None and self.chunks_allowed
         self._close = length is None and not self.chunks_allowed
-        self._write(self._head(self._status, self._answer_fields(length)))
+        self._downstream.write(self._head(self._status, self._answer_fields(length)))
         for piece in self._kept:
             self._relay(piece)
         self._kept.clear()
 
     def _relay(self, data: bytes) -> None:
         self.record.bytes_out += len(data)
-        piece = self._dialect.piece(data)
+        piece = self._plan.dialect.piece(data)
         self._downstream.write(http1.chunk(piece) if self._chunked else piece)
 
     def _look(self, data: bytes) -> None:
@@ -291,14 +293,14 @@ class Exchange:
             return
         # The engine reports its refusal inside a stream that it opened with 200.
         self._status = found.status
-        self._stage = Stage.ERROR
+        self._stage = _ERROR
         self.record.first_byte_ns = 0
 
     def _error_answer(self) -> None:
         body = b"".join(self._kept)
         target = self._target()
         if self._status == 503 and b"loading" in body.lower():
-            self._stage = Stage.WAITING
+            self._stage = _WAITING
             self.failed(FailureCause.LOADING, "the model server is still loading its model")
             return
         if self._retry_without_invocations(target):
@@ -310,7 +312,7 @@ class Exchange:
             self.record.cause = FailureCause.SERVER_ERROR.value
         else:
             self._release(Completed(lease))
-        self._fail(self._dialect.model_failure(self._status, body))
+        self._fail(self._plan.dialect.model_failure(self._status, body))
 
     def _retry_without_invocations(self, target: Target) -> bool:
         """Ask again on the OpenAI routes where a server turned out to have no ``/invocations``.
@@ -325,11 +327,11 @@ class Exchange:
             return False
         self._invocations_missing = True
         self._reset_answer()
-        self._send(target)
+        self._send(target, self._desk.clock.now_ns())
         return True
 
     def _reset_answer(self) -> None:
-        self._stage = Stage.WAITING
+        self._stage = _WAITING
         self._kept = []
         self._kept_bytes = 0
         self._fields = []
@@ -339,7 +341,7 @@ class Exchange:
     # --- endings ----------------------------------------------------------------------------
     def client_gone(self) -> None:
         """Stop the instance's work: nobody waits for it any more."""
-        if self._stage is Stage.OVER:
+        if self._stage is _OVER:
             return
         if self._call is not None:
             self._call.cancel()
@@ -351,20 +353,20 @@ class Exchange:
 
     def expire(self, now_ns: int) -> None:
         """End the attempt whose time is over."""
-        if self._stage is Stage.OVER or now_ns < self.deadline_ns:
+        if self._stage is _OVER or now_ns < self.deadline_ns:
             return
         if self._call is not None:
             self._call.cancel()
         if self.total_deadline_ns and now_ns >= self.total_deadline_ns:
             self.failed(FailureCause.TOTAL_TIMEOUT, "the response took too long as a whole")
-        elif self._stage is Stage.WAITING:
+        elif self._stage is _WAITING:
             self.failed(FailureCause.FIRST_BYTE_TIMEOUT, "no answer in time")
         else:
             self.failed(FailureCause.IDLE_TIMEOUT, "no further piece of the response in time")
 
     def shut_down(self) -> None:
         """End an exchange that the process cannot wait for any longer."""
-        if self._stage is Stage.OVER:
+        if self._stage is _OVER:
             return
         if self._call is not None:
             self._call.cancel()
@@ -372,7 +374,7 @@ class Exchange:
         if self._lease is not None:
             self._release(Cancelled(self._take_lease()))
         message = "warmroute is shutting down; the model's work on this request was stopped."
-        if self._stage is Stage.RELAY:
+        if self._stage is _RELAY:
             self._end_broken(Failure(Problem.MODEL_DIED, message))
         else:
             self._fail(Failure(Problem.MODEL_DIED, message))
@@ -404,7 +406,7 @@ class Exchange:
 
     def _end_broken(self, failure: Failure) -> None:
         """End an answer in its middle, with an error event where the dialect has one."""
-        event = self._dialect.broken(failure)
+        event = self._plan.dialect.broken(failure)
         if event:
             self._downstream.write(http1.chunk(event) if self._chunked else event)
             if self._chunked:
@@ -416,9 +418,9 @@ class Exchange:
         self._downstream.finish(close=True)
 
     def _fail(self, failure: Failure) -> None:
-        status, fields, body = self._dialect.error(failure)
+        status, fields, body = self._plan.dialect.error(failure)
         fields = [*fields, (b"content-length", str(len(body)).encode()), *self._explained()]
-        self._write(self._head(status, fields) + body)
+        self._downstream.write(self._head(status, fields) + body)
         self.record.status = status
         self.record.problem = failure.problem.value
         self.record.outcome = "failed"
@@ -428,7 +430,7 @@ class Exchange:
     def _over(self) -> None:
         assert self._lease is None, f"{self!r} ended with a lease"
         assert self._call is None, f"{self!r} ended with a call"
-        self._stage = Stage.OVER
+        self._stage = _OVER
         self._plan.body = b""
         self._kept = []
         self._desk.open.remove(self)
@@ -454,12 +456,14 @@ class Exchange:
 
     # --- words ------------------------------------------------------------------------------
     def _answer_fields(self, length: int | None) -> HeaderList:
-        fields = self._dialect.fields(self._fields, self._decision.variant if self._decision else "")
+        fields = self._plan.dialect.fields(self._fields, self.record.variant)
         if length is not None:
-            fields.append((b"content-length", str(length).encode()))
+            fields.append((b"content-length", b"%d" % length))
         elif self._chunked:
             fields.append((b"transfer-encoding", b"chunked"))
-        return fields + self._explained()
+        if self._plan.explain:
+            fields += self._explained()
+        return fields
 
     def _explained(self) -> HeaderList:
         if not self._plan.explain or self._decision is None:
@@ -468,8 +472,5 @@ class Exchange:
 
     def _head(self, status: int, fields: HeaderList) -> bytes:
         if self._close or not self._keep_alive:
-            fields = [*fields, (b"connection", b"close")]
+            fields.append((b"connection", b"close"))
         return http1.response_head(status, fields)
-
-    def _write(self, data: bytes) -> None:
-        self._downstream.write(data)

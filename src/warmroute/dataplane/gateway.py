@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from warmroute.auth.principals import Authenticator
+from warmroute.auth.principals import ANONYMOUS, Authenticator
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import Invocation
 from warmroute.core.fleet import Fleet
@@ -89,7 +89,7 @@ class Gateway:
             answer is complete already.
         """
         route = match(request.path)
-        record = self._record(route.kind.value if route else "unknown", len(request.body))
+        record = self._record(route.name if route else "unknown", len(request.body))
         outcome = self._answer(request, route, record, downstream)
         if isinstance(outcome, Failure):
             openai = route.openai if route else speaks_openai(request.path)
@@ -111,11 +111,11 @@ class Gateway:
     def _native(
         self, request: Request, route: Route, record: Invocation, downstream: Downstream
     ) -> Underway | Failure | None:
-        principal = self._authenticator.native(_signed(request), self._desk.clock.wall_s())
+        principal = self._caller(request)
         if isinstance(principal, Failure):
             return principal
         record.principal = principal
-        streaming = route.kind is RouteKind.NATIVE_STREAM
+        streaming = route.streaming
         read = invocation.read(request.headers, streaming)
         if isinstance(read, Failure):
             return read
@@ -130,14 +130,13 @@ class Gateway:
             key = native_key(book.key_head, request.body, book.prefix_length, read.prefix_aware_id or "")
         place = self._place_of(book)
         kind = NativeStream if streaming else Native
-        timeouts = self._desk.timeouts
         plan = Plan(
             place=place,
             body=request.body,
             dialect=kind(request=read, request_id=record.request_id, place=place),
             key=key,
-            first_byte_s=timeouts.first_byte_native_s,
-            total_s=timeouts.native_stream_total_s if streaming else None,
+            first_byte_ns=self._desk.first_byte_native_ns,
+            total_ns=self._desk.native_stream_total_ns if streaming else None,
             explain=EXPLAIN in request.headers,
         )
         return self._start(request, book, plan, record, downstream)
@@ -193,7 +192,7 @@ class Gateway:
         if book.prefix_length:
             key = text_key(book.key_head, read.text, book.prefix_length, read.cache_key or "")
         place = self._place_of(book)
-        plain = route.kind is RouteKind.PLAIN_OPENAI
+        plain = route.endpoint is None
         assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
         dialect = OpenAI(
             fields=request.fields,
@@ -208,7 +207,7 @@ class Gateway:
             body=request.body,
             dialect=dialect,
             key=key,
-            first_byte_s=self._desk.timeouts.first_byte_openai_s,
+            first_byte_ns=self._desk.first_byte_openai_ns,
             path=route.upstream_path,
             names_model=plain,
             explain=EXPLAIN in request.headers,
@@ -235,7 +234,7 @@ class Gateway:
         self, request: Request, route: Route, record: Invocation, downstream: Downstream
     ) -> Underway | Failure | None:
         del route
-        principal = self._authenticator.native(_signed(request), self._desk.clock.wall_s())
+        principal = self._caller(request)
         if isinstance(principal, Failure):
             return principal
         record.principal = principal
@@ -269,6 +268,13 @@ class Gateway:
         _send(request, downstream, 200 if ready else 503, b"text/plain", text)
 
     # --- looking up ---------------------------------------------------------------------------
+    def _caller(self, request: Request) -> str | Failure:
+        """Return the principal of a signed call."""
+        if not self._authenticator.required:
+            return ANONYMOUS
+        signed = SignedRequest(request.method, request.path, request.query, request.headers, request.body)
+        return self._authenticator.native(signed, self._desk.clock.wall_s())
+
     def _find(self, name: str, component: str | None, target_variant: str | None) -> VariantBook | Failure:
         router = self._desk.router
         account = self._place.account
@@ -358,13 +364,3 @@ def _id_prefix() -> str:
     """Return the start of this router's request ids, which have the form of a UUID."""
     digits = secrets.token_hex(10)
     return f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-8{digits[15:18]}-"
-
-
-def _signed(request: Request) -> SignedRequest:
-    return SignedRequest(
-        method=request.method,
-        path=request.path,
-        query=request.query,
-        headers=request.headers,
-        body=request.body,
-    )

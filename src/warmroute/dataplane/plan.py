@@ -1,13 +1,12 @@
 """What an invocation sends, and how."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warmroute.dataplane.dialects import Dialect
 from warmroute.dataplane.telling import Place
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """What to send, and how: made before the first attempt.
 
     Attributes:
@@ -15,9 +14,9 @@ class Plan:
         body: The request's; let go at the first byte of the answer.
         dialect: How the caller reads answers.
         key: Routing key, None without one.
-        first_byte_s: How long the instance may take to answer.
+        first_byte_ns: How long the instance may take to answer.
         path: Where it serves this; empty for native calls, whose path depends on the target.
-        total_s: How long the answer may take as a whole; None for no bound.
+        total_ns: How long the answer may take as a whole; None for no bound.
         names_model: ``model`` in the body names our endpoint, and is replaced by the instance's own.
         explain: The answer carries a decision receipt.
     """
@@ -26,8 +25,8 @@ class Plan:
     body: bytes
     dialect: Dialect
     key: int | None
-    first_byte_s: float
+    first_byte_ns: int
     path: str = ""
-    total_s: float | None = None
+    total_ns: int | None = None
     names_model: bool = False
     explain: bool = False

@@ -46,6 +46,16 @@ class Route:
         """Whether errors are told in OpenAI's form."""
         return self.kind in (RouteKind.ENDPOINT_OPENAI, RouteKind.PLAIN_OPENAI, RouteKind.MODELS)
 
+    @property
+    def name(self) -> str:
+        """The ``route`` label of metrics and log lines."""
+        return str(self.kind)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the answer is an event stream of SageMaker's."""
+        return self.kind is RouteKind.NATIVE_STREAM
+
 
 _FIXED = {
     "/": Route(RouteKind.CONTROL, "POST"),

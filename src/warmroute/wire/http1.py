@@ -46,16 +46,17 @@ class Request:
 
 def framing_problem(version: str, headers: Headers) -> str | None:
     """Return what is wrong with a parsed head that llhttp accepts and we do not; None when nothing is."""
+    host = headers.get(b"host")
+    if version == "1.1" and host is not None and b"," not in host and b"transfer-encoding" not in headers:
+        return None
     if version not in ("1.1", "1.0"):
         return f"HTTP version {version} is not supported; use 1.1 or 1.0."
-    coding = headers.get(b"transfer-encoding")
-    if coding is not None and coding.strip().lower() != b"chunked":
+    coding = headers.get(b"transfer-encoding", b"chunked")
+    if coding.strip().lower() != b"chunked":
         return f"Transfer-Encoding is {coding.decode('latin-1')!r}; only 'chunked' is supported."
-    if version == "1.1" and b"host" not in headers:
-        return "The Host header is missing."
-    if b"," in headers.get(b"host", b""):
-        return "There is more than one Host header."
-    return None
+    if host is None:
+        return "The Host header is missing." if version == "1.1" else None
+    return "There is more than one Host header." if b"," in host else None
 
 
 def response_head(status: int, fields: HeaderList) -> bytes:

@@ -12,6 +12,8 @@ from hashlib import sha256
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
+from msgspec import Struct
+
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.limits import CLOCK_SKEW_S_MAX, PRESIGNED_S_MAX
 from warmroute.wire import signing
@@ -29,8 +31,7 @@ _PLAIN_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?|/")
 _HEADER_NAMES: Final = re.compile(r"[!#-'*+.^_`|~0-9a-z-]+(?:;[!#-'*+.^_`|~0-9a-z-]+)*")
 
 
-@dataclass(slots=True)
-class SignedRequest:
+class SignedRequest(Struct):
     """What a signature covers. Not frozen: one is built per request.
 
     Attributes:

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -8,6 +7,7 @@ from botocore.credentials import Credentials
 from botocore.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.limits import CLOCK_SKEW_S_MAX
