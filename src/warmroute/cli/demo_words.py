@@ -1,6 +1,5 @@
 """One answer in words: the model of the measurements speaks noise, a small one does not."""
 
-import re
 import time
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -56,14 +55,15 @@ def _ask(clients: Clients, console: Console, seed: int) -> None:
     (document,) = documents(seed=f"{seed}/words", count=1, questions=1)
     opening = document.text.split("\n\n")[1].partition("\n")[2]
     console.print(f'\nAn answer in words, from SmolLM2-135M behind the same API, to "{TASK}":\n')
-    begin = time.monotonic()
+    begin, words = time.monotonic(), _WordWrap(console)
     answer = stream_chat(
         clients,
         ENDPOINT,
         [{"role": "user", "content": f"{opening}\n\n{TASK}"}],
         max_tokens=ANSWER_TOKENS,
-        on_text=_WordWrap(console),
+        on_text=words,
     )
+    words.flush()
     console.print(
         f"\n\n({answer.prompt_tokens} prompt tokens; first word after {answer.ttft_s:.1f} s, "
         f"all after {time.monotonic() - begin:.1f} s)"
@@ -71,17 +71,35 @@ def _ask(clients: Clients, console: Console, seed: int) -> None:
 
 
 class _WordWrap:
-    """Prints text as it comes, and begins a new line rather than break a word."""
+    """Prints text as it comes, word by word, and begins a new line rather than break a word."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._column = 0
+        self._word = ""
 
     def __call__(self, text: str) -> None:
-        for piece in re.findall(r"\s+|\S+", text):
-            if self._column + len(piece) >= self._console.width:
-                self._console.print()
-                self._column = 0
-            if self._column or not piece.isspace():
-                self._console.print(piece, end="", markup=False, soft_wrap=True)
-                self._column += len(piece)
+        for character in text:
+            if not character.isspace():
+                self._word += character
+                continue
+            self.flush()
+            if character == "\n":
+                self._line()
+            elif 0 < self._column < self._console.width - 1:
+                self._print(" ")
+
+    def flush(self) -> None:
+        """Print a word that may go on no more."""
+        if self._column + len(self._word) >= self._console.width:
+            self._line()
+        self._print(self._word)
+        self._word = ""
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, end="", markup=False, soft_wrap=True)
+        self._column += len(text)
+
+    def _line(self) -> None:
+        self._console.print()
+        self._column = 0
