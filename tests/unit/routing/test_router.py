@@ -510,6 +510,16 @@ def test_routers_that_share_nothing_agree_on_every_home_and_overflow():
         assert orders[0] == orders[1] == orders[2]
 
 
+@pytest.mark.parametrize("routing", [RANDOM, LEAST])
+def test_the_same_seed_decides_the_same_however_the_targets_came(routing):
+    at_once = Bench(routing, targets(*IDS), seed=5)
+    one_by_one = Bench(routing, targets("21"), seed=5)
+    for n in range(2, len(IDS) + 1):
+        one_by_one.set(routing, targets(*reversed(IDS))[:n])
+    decided = [[bench.take().target.target_id for _ in range(50)] for bench in (at_once, one_by_one)]
+    assert decided[0] == decided[1]
+
+
 # --- ending attempts --------------------------------------------------------------------------
 @pytest.mark.parametrize("end", [Bench.complete, Bench.cancel, Bench.fail])
 def test_every_end_of_an_attempt_releases_its_lease(end):
