@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,39 +17,58 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 SMALL = ["--rounds", "1", "--documents", "8", "--no-readable-answer"]
 
 
+class Demo(subprocess.Popen):
+    """A demo in a folder of its own, which also takes its temporary files."""
+
+    def __init__(self, place: Path, *arguments: str) -> None:
+        super().__init__(
+            [sys.executable, "-P", "-m", "warmroute", "demo", *arguments],
+            cwd=place,
+            env={**os.environ, "TMPDIR": str(place / "tmp")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+
 @pytest.fixture
-def place(tmp_path):
-    """Where the demo runs, writes and keeps its temporary files."""
-    (tmp_path / "tmp").mkdir()
-    return tmp_path
+def place():
+    # Not tmp_path, which is too long for the sockets of a warmroute in it.
+    with tempfile.TemporaryDirectory(prefix="demo-") as folder:
+        (Path(folder) / "tmp").mkdir()
+        yield Path(folder)
 
 
-def start(place, *arguments) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "warmroute", "demo", *arguments],
-        cwd=place,
-        env={**os.environ, "TMPDIR": str(place / "tmp")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+@pytest.fixture
+def start(place):
+    started = []
+
+    def start_one(*arguments: str) -> Demo:
+        started.append(Demo(place, *arguments))
+        return started[-1]
+
+    yield start_one
+    for demo in started:
+        if demo.poll() is None:
+            demo.terminate()
+            demo.communicate(timeout=60)
 
 
-def left_behind(place) -> list[str]:
+def left_behind(place: Path) -> list[str]:
     servers = [name for name in marked_processes("WARMROUTE_INSTANCE_DIRECTORY") if str(place) in name]
     return servers + [path.name for path in (place / "tmp").iterdir()]
 
 
-def until_instances_run(place, count: int) -> None:
+def until_instances_run(place: Path, count: int) -> None:
     end = time.monotonic() + 60
     while len([name for name in left_behind(place) if "/instances/" in name]) < count:
         assert time.monotonic() < end, "the instances did not start"
         time.sleep(0.05)
 
 
-def test_prefix_aware_takes_more_from_the_caches_without_a_failure_and_nothing_is_left(place):
-    demo = start(place, *SMALL, "--json", "numbers.json", "--output", "pictures")
+def test_prefix_aware_takes_more_from_the_caches_without_a_failure_and_nothing_is_left(place, start):
+    demo = start(*SMALL, "--json", "numbers.json", "--output", "pictures")
     said, _ = demo.communicate(timeout=110)
 
     assert demo.returncode == 0, said
@@ -70,8 +91,8 @@ def test_prefix_aware_takes_more_from_the_caches_without_a_failure_and_nothing_i
     ("numbers", "status"),
     [([signal.SIGINT], 130), ([signal.SIGINT, signal.SIGINT], 130), ([signal.SIGTERM], 143)],
 )
-def test_an_interrupted_demo_leaves_nothing(place, numbers, status):
-    demo = start(place, *SMALL)
+def test_an_interrupted_demo_leaves_nothing(place, start, numbers, status):
+    demo = start(*SMALL)
     until_instances_run(place, 4)
 
     for number in numbers:
@@ -84,8 +105,8 @@ def test_an_interrupted_demo_leaves_nothing(place, numbers, status):
     assert "Traceback" not in said
 
 
-def test_a_demo_whose_warmroute_is_killed_says_so_and_leaves_nothing(place):
-    demo = start(place, *SMALL)
+def test_a_demo_whose_warmroute_is_killed_says_so_and_leaves_nothing(place, start):
+    demo = start(*SMALL)
     until_instances_run(place, 4)
     children = subprocess.run(
         ["ps", "-o", "pid=", "--ppid", str(demo.pid)], capture_output=True, text=True, check=True

@@ -61,7 +61,7 @@ class Warmroute:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment() | {"TMPDIR": str(directory)},
+                env=_environment(),
                 start_new_session=True,  # Ctrl-C reaches the demo alone, which then stops it in order.
             )
 
