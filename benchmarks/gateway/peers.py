@@ -48,6 +48,7 @@ class Row:
         main: Measured in every case; the others at 32 KB only.
         streams: Takes part in the streaming case.
         memory: Takes part in the memory cases.
+        with_user: Requests carry an ``X-User-Id``.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Row:
     main: bool = True
     streams: bool = True
     memory: bool = True
+    with_user: bool = False
 
 
 NATIVE, NATIVE_STREAM = "/endpoints/llm/invocations", "/endpoints/llm/invocations-response-stream"
@@ -67,7 +69,8 @@ ROWS = (
     Row("direct", "", Family.DIRECT, streams=False, memory=False),
     Row("haproxy", "haproxy", Family.GENERAL),
     Row("nginx", "nginx", Family.GENERAL),
-    Row("vllm consistent_hash", "vllm consistent_hash", Family.RUST),
+    # It hashes a session or user id and sends everything to one instance without it.
+    Row("vllm consistent_hash", "vllm consistent_hash", Family.RUST, with_user=True),
     Row("vllm cache_aware", "vllm cache_aware", Family.RUST, main=False, streams=False),
     Row("sglang cache_aware", "sglang cache_aware", Family.RUST, streams=False),
     Row("sglang random", "sglang random", Family.RUST, main=False, memory=False),
@@ -306,7 +309,7 @@ def _wait_until_ready(server: Server, row: Row, deadline: float, *, streamed: bo
     route = row.stream_path if streamed else row.path
     said = "nothing"
     while True:
-        path, headers = split_head(request_head(route, row.credential, server.port, body, number=0))
+        path, headers = split_head(request_head(route, row.credential, server.port, body))
         request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", body, headers)
         try:
             with urllib.request.urlopen(request, timeout=2) as answer:

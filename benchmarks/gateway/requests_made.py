@@ -76,10 +76,23 @@ def stream_body(size: int, *, number: int) -> bytes:
     return chat_body(size - 15, number=number)[:-1] + b', "stream": true}'
 
 
-def request_head(path: str, credential: Credential, port: int, body: bytes, *, number: int) -> bytes:
-    """Return request line and headers for a body, signed now (a signature is good for five minutes)."""
+def request_head(
+    path: str, credential: Credential, port: int, body: bytes, *, user: int | None = None
+) -> bytes:
+    """Return request line and headers for a body, signed now (a signature is good for five minutes).
+
+    Args:
+        path: Of the request.
+        credential: What it carries.
+        port: Of the proxy, for the Host header, which signatures cover.
+        body: The body.
+        user: Number for an ``X-User-Id`` header; None for none.
+    """
     host = f"127.0.0.1:{port}"
-    headers = {"Host": host, "Content-Type": "application/json", "X-User-Id": f"user-{number}"}
+    headers = {"Host": host, "User-Agent": "benchmark/1", "Accept": "application/json"}
+    headers["Content-Type"] = "application/json"
+    if user is not None:
+        headers["X-User-Id"] = f"user-{user}"
     match credential:
         case Credential.NONE:
             pass
@@ -116,11 +129,12 @@ def bearer_token() -> str:
     return "sagemaker-api-key-" + base64.b64encode(url.encode()).decode()
 
 
-def requests_file(path: str, credential: Credential, port: int, size: int) -> bytes:
+def requests_file(path: str, credential: Credential, port: int, size: int, *, with_user: bool) -> bytes:
     """Return the distinct requests of a case for the load generators: each 4 bytes of length, then bytes."""
     parts: list[bytes] = []
     for number in range(DISTINCT):
         body = chat_body(size, number=number)
-        request = request_head(path, credential, port, body, number=number) + body
+        user = number if with_user else None
+        request = request_head(path, credential, port, body, user=user) + body
         parts += [len(request).to_bytes(4, "big"), request]
     return b"".join(parts)

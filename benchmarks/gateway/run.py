@@ -151,7 +151,7 @@ def _one_case(
             server = servers.get(row.server)
             port = server.port if server else direct_port
             requests = run.folder / "requests.bin"
-            requests.write_bytes(requests_file(row.path, row.credential, port, size))
+            requests.write_bytes(requests_file(row.path, row.credential, port, size, with_user=row.with_user))
             try:
                 found = load.run_load(
                     port,
@@ -242,7 +242,7 @@ def _unique_prompts(run: Run, chosen: list[Row]) -> dict[str, dict[int, int]]:
 
 def _one_unique(run: Run, row: Row, server: Server) -> dict[int, int]:
     body = chat_body(4 * KIB, number=0).replace(b"Document 0", b"Document " + load.UNIQUE_MARK)
-    request = request_head(row.path, Credential.NONE, server.port, body, number=0) + body
+    request = request_head(row.path, Credential.NONE, server.port, body) + body
     file = run.folder / "unique.bin"
     file.write_bytes(len(request).to_bytes(4, "big") + request)
     found = {0: measure.rss_kib(server.pids)}
@@ -354,6 +354,8 @@ def main(arguments: list[str]) -> int:
             measure_all(Run(settings, processes, Path(folder), placement, results, progress))
         except KeyboardInterrupt:
             status = 130
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # let the cleaning up come to its end
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             progress.end()
             print("interrupted; this is what was measured until then", file=sys.stderr)
     progress.end()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import measure
 from peers import Row, Server
-from requests_made import request_head, stream_body
+from requests_made import DISTINCT, request_head, stream_body
 
 BODY_BYTES = 32 * 1024
 OPEN_S_MAX = 30.0
@@ -106,8 +106,9 @@ async def _open_streams(
     clients: list[StreamClient] = []
     try:
         for number in range(count):
-            body = stream_body(BODY_BYTES, number=number % 200)
-            request = request_head(row.stream_path, row.credential, server.port, body, number=number) + body
+            body = stream_body(BODY_BYTES, number=number % DISTINCT)
+            user = number if row.with_user else None
+            request = request_head(row.stream_path, row.credential, server.port, body, user=user) + body
             make = functools.partial(StreamClient, request, counts)
             _, client = await loop.create_connection(make, "127.0.0.1", server.port)
             clients.append(client)

@@ -1,0 +1,105 @@
+"""What a routing decision costs: choose the variant, make the key, decide, release the lease.
+
+    .venv/bin/python benchmarks/routing/decide.py [--targets 7] [--body-bytes 32768] [--json]
+
+Prints microseconds of CPU time per invocation for each strategy; the best of several rounds, since
+everything else on the machine can only add to it. No network, no engine.
+"""
+
+import argparse
+import json
+import time
+from collections import deque
+from random import Random
+
+from warmroute.core.decision import Assigned, Lease
+from warmroute.core.events import Completed
+from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
+from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.routing.key import native_key
+from warmroute.routing.router import Router
+
+CALLERS = [f"user-{i}" for i in range(50)]
+
+
+def router_of(strategy: RoutingStrategy, targets: int, prefix_length: int, threshold: int) -> Router:
+    """Return a router over one endpoint with one variant."""
+    aware = strategy is RoutingStrategy.PREFIX_AWARE
+    routing = Routing(
+        strategy,
+        prefix_length=prefix_length if aware else None,
+        concurrency_threshold=threshold if aware else None,
+    )
+    members = tuple(
+        Target(TargetId(f"i-{i:012x}"), InstanceId(f"i-{i:012x}"), 1, "127.0.0.1", 8000)
+        for i in range(targets)
+    )
+    variant = Variant(VariantName("AllTraffic"), 1.0, routing, members)
+    router = Router(Random(1))
+    router.apply_fleet(
+        Fleet(1, "us-east-1", "000000000000", (Endpoint(EndpointName("llm"), True, (variant,)),))
+    )
+    return router
+
+
+def cpu_us(router: Router, body: bytes, *, invocations: int, held: int) -> float:
+    """Return microseconds of CPU time per invocation, with ``held`` leases open all the time."""
+    endpoint = router.endpoints["llm"]
+    open_leases: deque[Lease] = deque()
+    began_ns = 0
+    for number in range(-held, invocations):
+        if number == 0:
+            began_ns = time.process_time_ns()
+        book = router.choose_variant(endpoint, None)
+        assert book is not None
+        key = None
+        if book.prefix_length:
+            key = native_key(book.key_head, body, book.prefix_length, CALLERS[number % len(CALLERS)])
+        decision = router.decide(book, key)
+        assert isinstance(decision, Assigned)
+        open_leases.append(decision.lease)
+        if number >= 0:
+            router.apply(Completed(open_leases.popleft()), 0)
+    took_ns = time.process_time_ns() - began_ns
+    for lease in open_leases:
+        router.apply(Completed(lease), 0)
+    assert router.open_leases() == 0
+    return took_ns / invocations / 1000
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--targets", type=int, nargs="*", default=[1, 7, 64, 1000], help="fleet sizes")
+    parser.add_argument("--body-bytes", type=int, default=32768)
+    parser.add_argument("--prefix-length", type=int, default=4096)
+    parser.add_argument("--threshold", type=int, default=32, help="ConcurrencyThreshold")
+    parser.add_argument("--held", type=int, default=4, help="leases open per target")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    options = parser.parse_args()
+    body = b"x" * options.body_bytes
+    strategies = [s for s in RoutingStrategy if s is not RoutingStrategy.KV_AWARE]
+    best = {}
+    for targets in options.targets:
+        invocations = max(1000, 10_000 // targets)
+        for strategy in strategies:
+            router = router_of(strategy, targets, options.prefix_length, options.threshold)
+            best[f"{strategy.value} {targets}"] = min(
+                cpu_us(router, body, invocations=invocations, held=options.held * targets)
+                for _ in range(options.rounds)
+            )
+    if options.json:
+        print(json.dumps(best))
+        return
+    print("microseconds of CPU per invocation: choose_variant, key, decide, apply")
+    print(f"{'targets':>8}  " + "  ".join(f"{strategy.value:>26}" for strategy in strategies))
+    for targets in options.targets:
+        cells = "  ".join(f"{best[f'{strategy.value} {targets}']:26.2f}" for strategy in strategies)
+        print(f"{targets:>8}  {cells}")
+
+
+if __name__ == "__main__":
+    main()
