@@ -68,8 +68,7 @@ def run(options: DemoOptions) -> int:
     for folder in (options.output, options.json_file.parent if options.json_file else options.output):
         _make_folder(folder)
     console.print(
-        f"{options.instances} llama.cpp servers on this machine, one SageMaker endpoint, "
-        f"{len(STRATEGIES)} routing strategies.\n"
+        f"{options.instances} llama.cpp servers, one SageMaker endpoint, {len(STRATEGIES)} strategies.\n"
     )
     with running_warmroute() as server:
         try:
@@ -151,7 +150,8 @@ def _measure(clients: Clients, server: Warmroute, options: DemoOptions, console:
                 if not console.is_terminal:
                     took = time.monotonic() - begin
                     console.print(
-                        f"  {label} {per_turn} requests in {took:.1f} s, switched in {update_s:.2f} s"
+                        f"  {label} {per_turn} requests in {took:.1f} s, switched in {update_s:.2f} s",
+                        soft_wrap=True,
                     )
     return samples
 
@@ -179,7 +179,7 @@ def _tell(
     console.print(said)
     errors = sorted({sample.error for sample in samples if sample.error is not None})
     for error in errors[:3]:
-        console.print(f"  Failed: {error}", markup=False)
+        console.print(f"  Failed: {error}", markup=False, soft_wrap=True)
     picture = options.output / "demo.png"
     figure = comparison_picture(samples, summaries, subtitle=_subtitle(samples, options))
     _write(picture, lambda path: figure.savefig(path, dpi=150, format="png"))
