@@ -1,0 +1,108 @@
+from dataclasses import replace
+
+import pytest
+
+from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.records import InstanceRecord, InstanceState
+
+S = EndpointStatus
+
+
+def instance(api, number, group, state=InstanceState.IN_SERVICE):
+    launch = api.endpoint().pending.variants[0].launch
+    variant, revision = group
+    api.put_instance(
+        InstanceRecord(f"i-{number}", "ep", variant, revision, launch, 60.0, number, 0.0, state=state)
+    )
+
+
+@pytest.fixture
+def creating(api, make_variant):
+    api.model()
+    routing = {
+        "RoutingConfig": {"RoutingStrategy": "RANDOM"},
+        "ManagedInstanceScaling": {"Status": "DISABLED"},
+    }
+    api.call(
+        "CreateEndpointConfig",
+        EndpointConfigName="c",
+        ProductionVariants=[make_variant(**routing)],
+        MetricsConfig={"EnableEnhancedMetrics": True},
+    )
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    return api
+
+
+def describe(api):
+    return api.call("DescribeEndpoint", EndpointName="ep")
+
+
+def test_an_endpoint_that_is_created_shows_what_comes(creating):
+    instance(creating, 1, ("v", 1))
+    instance(creating, 2, ("v", 1), InstanceState.STARTING)
+    shown = describe(creating)
+    assert (shown["EndpointStatus"], shown["EndpointConfigName"]) == ("Creating", "c")
+    assert shown["MetricsConfig"] == {"EnableEnhancedMetrics": True}
+    (variant,) = shown["ProductionVariants"]
+    assert (variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]) == (1, 2)
+    assert variant["VariantStatus"][0]["Status"] == "Creating"
+    (coming,) = shown["PendingDeploymentSummary"]["ProductionVariants"]
+    assert (coming["InstanceType"], coming["CurrentInstanceCount"]) == ("ml.local", 1)
+    assert coming["RoutingConfig"] == variant["RoutingConfig"] == {"RoutingStrategy": "RANDOM"}
+
+
+def test_an_endpoint_in_service_shows_no_pending_deployment(creating):
+    record = creating.endpoint()
+    creating.put(
+        replace(record, status=S.IN_SERVICE, active=record.pending, pending=None, last_policy={"p": 1})
+    )
+    shown = describe(creating)
+    assert "PendingDeploymentSummary" not in shown
+    assert "FailureReason" not in shown
+    assert "VariantStatus" not in shown["ProductionVariants"][0]
+    assert shown["LastDeploymentConfig"] == {"p": 1}
+    assert shown["ProductionVariants"][0]["ManagedInstanceScaling"] == {"Status": "DISABLED"}
+
+
+def test_an_update_shows_the_old_variants_with_what_is_wanted_of_them(creating):
+    record = creating.endpoint()
+    (old,) = record.pending.variants
+    new = replace(old, count=5, weight=0.5)
+    gone = replace(old, name="gone")
+    active = replace(record.pending, variants=(old, gone))
+    pending = replace(record.pending, config_name="c2", variants=(new,))
+    creating.put(replace(record, status=S.UPDATING, active=active, pending=pending))
+    shown = describe(creating)
+    first, second = shown["ProductionVariants"]
+    assert shown["EndpointConfigName"] == "c"
+    assert (first["CurrentWeight"], first["DesiredWeight"]) == (1.0, 0.5)
+    assert (first["DesiredInstanceCount"], second["DesiredInstanceCount"]) == (5, 2)
+    assert shown["PendingDeploymentSummary"]["EndpointConfigName"] == "c2"
+
+
+def test_a_failed_endpoint_says_why_and_has_nothing_pending(creating):
+    creating.put(replace(creating.endpoint(), status=S.FAILED, failure_reason="because"))
+    shown = describe(creating)
+    assert (shown["EndpointStatus"], shown["FailureReason"]) == ("Failed", "because")
+    assert "PendingDeploymentSummary" not in shown
+
+
+def test_images_and_routing_that_were_not_given_are_not_shown(api, make_variant):
+    api.call("CreateModel", ModelName="m", PrimaryContainer={})
+    api.config()
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    (variant,) = describe(api)["ProductionVariants"]
+    assert {"DeployedImages", "RoutingConfig"}.isdisjoint(variant)
+
+
+def test_an_endpoint_that_does_not_exist(api):
+    assert "Could not find endpoint" in api.refused("DescribeEndpoint", EndpointName="x").message
+
+
+@pytest.mark.parametrize("sort_by", ["Name", "CreationTime", "Status"])
+def test_endpoints_are_listed(creating, sort_by):
+    (listed,) = creating.call("ListEndpoints", SortBy=sort_by)["Endpoints"]
+    assert listed["EndpointStatus"] == "Creating"
+    assert set(listed) == {
+        "EndpointName", "EndpointArn", "CreationTime", "LastModifiedTime", "EndpointStatus"
+    }  # fmt: skip

@@ -1,0 +1,223 @@
+from dataclasses import replace
+
+import pytest
+
+from warmroute.core import limits
+from warmroute.resources.errors import ApiCode
+from warmroute.resources.lifecycle import CHANGING, EndpointStatus
+from warmroute.resources.records import InstanceRecord
+
+ARN = "arn:aws:sagemaker:eu-west-1:123456789012:endpoint/ep"
+S = EndpointStatus
+
+
+def serving(api, *variants, config="c"):
+    """An endpoint in service."""
+    api.model()
+    api.config(config, *variants)
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName=config)
+    record = api.endpoint()
+    api.put(replace(record, status=S.IN_SERVICE, active=record.pending, pending=None))
+
+
+def pending(api):
+    return api.endpoint().pending
+
+
+def update(api, config="c2", **more):
+    api.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName=config, **more)
+    return pending(api)
+
+
+def test_creation_writes_down_what_is_wanted(api):
+    api.model()
+    api.config()
+    created = api.call(
+        "CreateEndpoint", EndpointName="ep", EndpointConfigName="c", Tags=[{"Key": "k", "Value": "v"}]
+    )
+    assert created == {"EndpointArn": ARN}
+    record = api.endpoint()
+    assert (record.status, record.active, record.tags) == (S.CREATING, None, {"k": "v"})
+    (variant,) = record.pending.variants
+    assert (variant.name, variant.count, variant.revision) == ("v", 2, 1)
+
+
+def test_names_differ_in_more_than_case(api):
+    serving(api)
+    error = api.refused("CreateEndpoint", EndpointName="EP", EndpointConfigName="c")
+    assert error.message == f'Cannot create already existing endpoint "{ARN}".'
+
+
+def test_the_number_of_endpoints_is_bounded(api, monkeypatch):
+    monkeypatch.setattr(limits, "ENDPOINTS_MAX", 1)
+    serving(api)
+    assert api.refused("CreateEndpoint", EndpointName="e2", EndpointConfigName="c").code is ApiCode.LIMIT
+
+
+def test_what_does_not_exist_is_named(api):
+    assert (
+        "endpoint-config/c"
+        in api.refused("CreateEndpoint", EndpointName="ep", EndpointConfigName="c").message
+    )
+    for operation in ("UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint"):
+        assert api.refused(operation, EndpointName="ep").message == f'Could not find endpoint "{ARN}".'
+    api.model()
+    api.config()
+    api.call("DeleteModel", ModelName="m")
+    error = api.refused("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    assert error.message.startswith("Could not find model")
+
+
+@pytest.mark.parametrize("status", sorted(CHANGING))
+def test_an_endpoint_that_is_changing_takes_no_change(api, status):
+    serving(api)
+    api.put(replace(api.endpoint(), status=status))
+    for operation in ("UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint"):
+        error = api.refused(operation, EndpointName="ep", EndpointConfigName="c")
+        assert error.message == f'Cannot update in-progress endpoint "{ARN}".'
+
+
+def test_a_failed_endpoint_can_only_be_deleted(api):
+    serving(api)
+    api.put(replace(api.endpoint(), status=S.FAILED))
+    error = api.refused("UpdateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    assert "status is Failed" in error.message
+    api.call("DeleteEndpoint", EndpointName="ep")
+    assert api.endpoint().status is S.DELETING
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}},
+        {"InitialInstanceCount": 5},
+        {"InitialVariantWeight": 0.5},
+        {"VolumeSizeInGB": 10},
+    ],
+)
+def test_changes_that_no_server_notices_keep_the_instances(api, make_variant, changes):
+    serving(api)
+    api.config("c2", make_variant(**changes))
+    (variant,) = update(api).variants
+    assert variant.revision == 1
+    assert (api.endpoint().status, api.endpoint().active.config_name) == (S.UPDATING, "c")
+
+
+def test_another_model_needs_new_instances_of_a_revision_never_used(api, make_variant):
+    serving(api)
+    api.model("m2")
+    launch = api.endpoint().active.variants[0].launch
+    api.put_instance(InstanceRecord("i-1", "ep", "v", 4, launch, 60.0, 0.0, 0.0))
+    api.put_instance(InstanceRecord("i-2", "ep", "other", 9, launch, 60.0, 0.0, 0.0))
+    api.config("c2", make_variant(ModelName="m2"))
+    (variant,) = update(api).variants
+    assert variant.revision == 5
+
+
+def test_a_variant_that_is_new_begins_with_its_first_revision(api, make_variant):
+    serving(api)
+    api.config("c2", make_variant(), make_variant(VariantName="w"))
+    assert [variant.revision for variant in update(api).variants] == [1, 1]
+
+
+def test_static_servers_serve_whatever_the_model_is_called(api, make_variant):
+    serving(api, make_variant(InstanceType="fixed"))
+    api.model("m2")
+    api.config("c2", make_variant(InstanceType="fixed", ModelName="m2"))
+    (variant,) = update(api).variants
+    assert (variant.revision, variant.launch.model_name) == (1, "m2")
+
+
+@pytest.mark.parametrize(
+    ("excluded", "count", "weight"),
+    [
+        ([], 7, 0.3),
+        (["DesiredInstanceCount"], 2, 0.3),
+        (["DesiredWeight"], 7, 1.0),
+        (["DesiredInstanceCount", "DesiredWeight", "DataCaptureConfig"], 2, 1.0),
+    ],
+)
+def test_counts_and_weights_in_force_can_be_retained(api, make_variant, excluded, count, weight):
+    serving(api)
+    active = api.endpoint().active
+    changed = replace(active.variants[0], count=7, weight=0.3)
+    api.put(replace(api.endpoint(), active=replace(active, variants=(changed,))))
+    api.config("c2", make_variant(), make_variant(VariantName="new"))
+    variant, new = update(
+        api,
+        RetainAllVariantProperties=True,
+        ExcludeRetainedVariantProperties=[{"VariantPropertyType": kind} for kind in excluded],
+    ).variants
+    assert (variant.count, variant.weight) == (count, weight)
+    assert (new.count, new.weight) == (2, 1.0)
+
+
+def test_counts_and_weights_come_from_the_config_otherwise(api):
+    serving(api)
+    active = api.endpoint().active
+    api.put(replace(api.endpoint(), active=replace(active, variants=(replace(active.variants[0], count=7),))))
+    assert update(api, "c").variants[0].count == 2
+
+
+def test_exclusions_without_retention_are_refused(api):
+    serving(api)
+    error = api.refused(
+        "UpdateEndpoint",
+        EndpointName="ep",
+        EndpointConfigName="c",
+        ExcludeRetainedVariantProperties=[{"VariantPropertyType": "DesiredWeight"}],
+    )
+    assert "RetainAllVariantProperties" in error.message
+
+
+def test_a_deployment_config_can_be_retained_but_not_given_as_well(api):
+    policy = {
+        "BlueGreenUpdatePolicy": {
+            "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+        }
+    }
+    serving(api)
+    update(api, "c", DeploymentConfig=policy)
+    assert api.endpoint().last_policy == policy
+    api.put(replace(api.endpoint(), status=S.IN_SERVICE, pending=None))
+    both = {"RetainDeploymentConfig": True, "DeploymentConfig": policy}
+    error = api.refused("UpdateEndpoint", EndpointName="ep", EndpointConfigName="c", **both)
+    assert "RetainDeploymentConfig" in error.message
+    assert update(api, "c", RetainDeploymentConfig=True).policy == policy
+
+
+def test_weights_and_counts_of_variants_in_service_change(api, make_variant):
+    serving(api, make_variant(), make_variant(VariantName="w"))
+    api.call(
+        "UpdateEndpointWeightsAndCapacities",
+        EndpointName="ep",
+        DesiredWeightsAndCapacities=[
+            {"VariantName": "v", "DesiredWeight": 0},
+            {"VariantName": "w", "DesiredInstanceCount": 0},
+        ],
+    )
+    v, w = pending(api).variants
+    assert (v.weight, v.count, w.weight, w.count) == (0.0, 2, 1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        (
+            [{"VariantName": "x"}, {"VariantName": "y"}],
+            'The variant name(s) "x", "y" is/are not present within endpoint configuration "c".',
+        ),
+        (
+            [{"VariantName": "v"}, {"VariantName": "v"}],
+            'The variant name "v" was non-unique within the request.',
+        ),
+        ([{"VariantName": "v", "ServerlessUpdateConfig": {}}], "ServerlessUpdateConfig"),
+        ([{"VariantName": "v", "DesiredInstanceCount": 1001}], "At most 1000"),
+    ],
+)
+def test_weights_and_counts_that_are_refused(api, items, text):
+    serving(api)
+    error = api.refused(
+        "UpdateEndpointWeightsAndCapacities", EndpointName="ep", DesiredWeightsAndCapacities=items
+    )
+    assert text in error.message

@@ -1,0 +1,159 @@
+"""Every answer against SageMaker's own output shapes, in every state an endpoint can be in."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from botocore.model import ServiceModel
+from botocore.parsers import create_parser
+
+from warmroute.adapters.service_model import load_schema
+from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.operations import OPERATIONS
+from warmroute.resources.records import InstanceRecord, InstanceState
+from warmroute.resources.validate import validate
+
+ROUTING = {
+    "RoutingStrategy": "PREFIX_AWARE",
+    "PrefixAwareRoutingConfig": {"PrefixLength": 4096, "ConcurrencyThreshold": 10},
+}
+POLICY = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
+        "TerminationWaitInSeconds": 0,
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return load_schema(())
+
+
+@pytest.fixture(scope="module")
+def service_model():
+    from botocore.loaders import Loader
+
+    return ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
+
+
+@pytest.fixture
+def check(api, schema, service_model):
+    """Call an operation and hold its answer to the shape."""
+
+    def call(operation, **request):
+        validate(schema.inputs[operation], request)
+        output = api.call(operation, **request)
+        shape = schema.outputs.get(operation)
+        if shape is None:
+            assert output == {}
+            return output
+        assert validate(shape, output) == output, "a member that SageMaker does not have"
+        response = {"status_code": 200, "headers": {}, "body": msgspec.json.encode(output)}
+        botocore_shape = service_model.operation_model(operation).output_shape
+        parsed = create_parser("json").parse(response, botocore_shape)
+        assert set(botocore_shape.required_members) <= set(parsed)
+        return output
+
+    return call
+
+
+@pytest.fixture
+def resources(check, make_variant):
+    tags = [{"Key": "team", "Value": "x"}]
+    return [
+        check(
+            "CreateModel",
+            ModelName="m",
+            PrimaryContainer={
+                "Image": "img",
+                "Environment": {"A": "1"},
+                "ModelDataUrl": "file:///m.gguf",
+                "ImageConfig": {"RepositoryAccessMode": "Platform"},
+                "ContainerMetricsConfig": {"MetricsEndpoints": [{"MetricsEndpointPath": "/metrics"}]},
+            },
+            VpcConfig={"SecurityGroupIds": ["sg-1"], "Subnets": ["s-1"]},
+            ExecutionRoleArn="arn:aws:iam::123456789012:role/sm",
+            InferenceExecutionConfig={"Mode": "Serial"},
+            Tags=tags,
+        )["ModelArn"],
+        check(
+            "CreateEndpointConfig",
+            EndpointConfigName="c",
+            ProductionVariants=[
+                make_variant(
+                    RoutingConfig=ROUTING,
+                    InstanceType="ml.g5.xlarge",
+                    InitialVariantWeight=0.5,
+                    VolumeSizeInGB=10,
+                    EnableSSMAccess=True,
+                    ManagedInstanceScaling={"Status": "DISABLED", "MinInstanceCount": 1},
+                    ContainerStartupHealthCheckTimeoutInSeconds=600,
+                ),
+                make_variant(VariantName="w", InstanceType="ml.g5.xlarge"),
+            ],
+            KmsKeyId="key",
+            MetricsConfig={"EnableEnhancedMetrics": True},
+            ExecutionRoleArn="arn:aws:iam::123456789012:role/sm",
+            Tags=tags,
+        )["EndpointConfigArn"],
+        check(
+            "CreateEndpoint", EndpointName="ep", EndpointConfigName="c", DeploymentConfig=POLICY, Tags=tags
+        )["EndpointArn"],
+    ]
+
+
+def test_models_configs_and_tags(check, resources):
+    check("DescribeModel", ModelName="m")
+    check("DescribeEndpointConfig", EndpointConfigName="c")
+    for arn in resources:
+        check("AddTags", ResourceArn=arn, Tags=[{"Key": "k", "Value": "v"}])
+        check("ListTags", ResourceArn=arn)
+        check("DeleteTags", ResourceArn=arn, TagKeys=["k"])
+    for index in range(3):
+        check("CreateModel", ModelName=f"m{index}", PrimaryContainer={})
+    assert "NextToken" in check("ListModels", MaxResults=2)
+    check("ListEndpointConfigs")
+    check("ListEndpoints")
+    check("DeleteModel", ModelName="m")
+    check("DeleteEndpointConfig", EndpointConfigName="c")
+
+
+@pytest.mark.parametrize("updating", [False, True])
+def test_endpoints_in_every_status(check, api, resources, updating):
+    record = api.endpoint()
+    launch = record.pending.variants[0].launch
+    for number, state in enumerate(InstanceState):
+        api.put_instance(InstanceRecord(f"i-{number}", "ep", "v", 1, launch, 60.0, 1.0, 1.0, state=state))
+    for status in EndpointStatus:
+        active = record.pending if updating or status is not EndpointStatus.CREATING else None
+        pending = replace(record.pending, config_name="c2") if updating or active is None else None
+        changes = {"active": active, "pending": pending, "failure_reason": "why", "last_policy": POLICY}
+        api.put(replace(record, status=status, **changes))
+        assert check("DescribeEndpoint", EndpointName="ep")["EndpointStatus"] == status
+        check("ListEndpoints", StatusEquals=str(status))
+
+
+def test_updates_and_deletion(check, api, resources):
+    def serve():
+        record = api.endpoint()
+        api.put(
+            replace(
+                record, status=EndpointStatus.IN_SERVICE, active=record.pending or record.active, pending=None
+            )
+        )
+
+    serve()
+    check("UpdateEndpoint", EndpointName="ep", EndpointConfigName="c", RetainAllVariantProperties=True)
+    serve()
+    check(
+        "UpdateEndpointWeightsAndCapacities",
+        EndpointName="ep",
+        DesiredWeightsAndCapacities=[{"VariantName": "v", "DesiredWeight": 0.1, "DesiredInstanceCount": 3}],
+    )
+    serve()
+    check("DeleteEndpoint", EndpointName="ep")
+
+
+def test_all_seventeen_operations_are_served():
+    assert len(OPERATIONS) == 17
