@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, Select, create_engine, delete, event, insert, select, update
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import SQLAlchemyError
 
 from warmroute.adapters.store.documents import Record, decode, encode
 from warmroute.adapters.store.migrate import migrate
@@ -162,14 +163,16 @@ def open_store(url: str, data_dir: Path) -> SqlStore:
         data_dir: Exists.
 
     Raises:
-        ConfigurationError: The URL cannot be read, or the database was written by a newer warmroute.
+        ConfigurationError: The database cannot be opened, or a newer warmroute wrote it.
     """
     try:
         parsed = make_url(url) if url else URL.create("sqlite", database=str(data_dir / FILE_NAME))
-    except ValueError as error:
-        raise ConfigurationError(f"store_url: {error}") from None
-    engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _server(parsed)
-    migrate(engine)
+        engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _server(parsed)
+        migrate(engine)
+    except (SQLAlchemyError, OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"The store {url or data_dir / FILE_NAME} cannot be opened: {error}"
+        ) from None
     return SqlStore(engine)
 
 
