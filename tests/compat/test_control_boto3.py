@@ -116,7 +116,7 @@ class Control:
         )
         tasks.spawn(self.reconciler.run(), name="reconcile")
         serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-        while not server.started:
+        while not server.started:  # noqa: ASYNC110  (uvicorn tells nobody)
             await asyncio.sleep(0.005)
         ready.set()
         await self._stop.wait()
@@ -405,9 +405,11 @@ def test_messages_of_variants_that_are_unknown_or_named_twice(sm):
                 "RoutingStrategy": "PREFIX_AWARE",
                 "PrefixAwareRoutingConfig": {"PrefixLength": 100000, "ConcurrencyThreshold": 10},
             },
-            "1 validation error detected: Value '100000' at 'productionVariants.1.member.routingConfig."
-            "prefixAwareRoutingConfig.prefixLength' failed to satisfy constraint: "
-            "Member must have value less than or equal to 65536",
+            (
+                "1 validation error detected: Value '100000' at 'productionVariants.1.member.routingConfig."
+                "prefixAwareRoutingConfig.prefixLength' failed to satisfy constraint: "
+                "Member must have value less than or equal to 65536"
+            ),
         ),
         (
             {
