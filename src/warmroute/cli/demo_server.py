@@ -25,6 +25,7 @@ READY_S_MAX = 30.0
 STOP_S_MAX = 15.0
 """From SIGTERM to the end: its own drain time, its model servers, and a margin."""
 DRAIN_S = 3
+_KILL_S_MAX = 5.0
 _HURRY_S = 0.5
 _POLL_S = 0.05
 
@@ -105,7 +106,7 @@ class Warmroute:
         Args:
             hurry: When set, nobody waits any more.
         """
-        for number, wait_s in ((signal.SIGTERM, STOP_S_MAX), (signal.SIGKILL, 5.0)):
+        for number, wait_s in ((signal.SIGTERM, STOP_S_MAX), (signal.SIGKILL, _KILL_S_MAX)):
             if self._process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     self._process.send_signal(number)
@@ -118,12 +119,18 @@ class Warmroute:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Kill what a warmroute that was killed, or died, could not stop."""
+        """Kill what a warmroute that was killed, or died, could not stop, and see it gone."""
         ours = str((self._directory / "data" / "instances").resolve()) + os.sep
-        for directory, stats in marked_processes(INSTANCE_DIRECTORY_VARIABLE).items():
-            for stat in stats if directory.startswith(ours) else ():
+        end = time.monotonic() + _KILL_S_MAX
+        while time.monotonic() < end:
+            marked = marked_processes(INSTANCE_DIRECTORY_VARIABLE)
+            left = [stat for name, stats in marked.items() if name.startswith(ours) for stat in stats]
+            if not left:
+                return
+            for stat in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(stat.pid, signal.SIGKILL)
+            time.sleep(_POLL_S)
 
 
 @contextlib.contextmanager
