@@ -32,11 +32,9 @@ CREDENTIALS = frozenset(
     }
 )
 _RESTATED = frozenset({b"host", b"content-length", b"expect"})
-"""HeaderList whose value is ours on the next hop."""
+"""Fields whose value is ours on the next hop."""
 _DROPPED_UPSTREAM = HOP_BY_HOP | CREDENTIALS | _RESTATED
 _DROPPED_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"server", b"date", b"set-cookie"}
-TRACE = (b"traceparent", b"tracestate", b"baggage", b"x-request-id", b"x-amzn-trace-id", b"b3")
-"""Request ids and trace context, which cross on every route."""
 
 
 def upstream_fields(fields: HeaderList, headers: Headers) -> HeaderList:
@@ -64,11 +62,6 @@ def downstream_fields(fields: HeaderList) -> HeaderList:
             listed |= _names(value)
     kept = [(name.lower(), value) for name, value in fields]
     return [field for field in kept if field[0] not in _DROPPED_DOWNSTREAM and field[0] not in listed]
-
-
-def trace_fields(headers: Headers) -> HeaderList:
-    """Return the request ids and trace context among the headers."""
-    return [(name, headers[name]) for name in TRACE if name in headers]
 
 
 def _connection_names(headers: Headers) -> frozenset[bytes]:

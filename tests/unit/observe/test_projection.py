@@ -1,0 +1,214 @@
+import pytest
+
+from warmroute.core.events import FailureCause, Invocation
+from warmroute.observe import catalogue
+from warmroute.observe.catalogue import METRICS, SECONDS_BOUNDS
+from warmroute.observe.projection import Histogram, Projection
+
+MS = 1_000_000
+
+
+def ended(**more):
+    fields = {
+        "request_id": "r",
+        "route": "invocations",
+        "started_ns": 1000 * MS,
+        "endpoint": "llm",
+        "variant": "v1",
+        "target": "i-1",
+        "strategy": "PREFIX_AWARE",
+        "reason": "affinity",
+        "attempts": 1,
+        "status": 200,
+        "outcome": "completed",
+        "first_byte_ns": 1040 * MS,
+        "ended_ns": 1300 * MS,
+    }
+    return Invocation(**(fields | more))
+
+
+def values(projection, metric):
+    """Return the values of a metric by its labels' values, in the catalogue's order."""
+    found = {}
+    for name, labels, value in projection.snapshot({}).values:
+        if name == metric.name:
+            assert tuple(label for label, _ in labels) == metric.labels
+            found[tuple(value for _, value in labels)] = value
+    return found
+
+
+def histograms(projection, metric):
+    found = {}
+    for name, labels, counts, total in projection.snapshot({}).histograms:
+        if name == metric.name:
+            assert tuple(label for label, _ in labels) == metric.labels
+            found[tuple(value for _, value in labels)] = (counts, total)
+    return found
+
+
+# --- histograms ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", range(len(SECONDS_BOUNDS)))
+def test_a_bound_belongs_to_its_own_bucket_and_what_is_above_it_to_the_next(index):
+    histogram = Histogram()
+    histogram.add(SECONDS_BOUNDS[index])
+    histogram.add(SECONDS_BOUNDS[index] * 1.0001)
+    expected = [0] * (len(SECONDS_BOUNDS) + 1)
+    expected[index] = expected[index + 1] = 1
+    assert histogram.counts == expected
+
+
+def test_the_last_bucket_has_no_bound_and_the_sum_is_kept():
+    histogram = Histogram()
+    histogram.add(1e9)
+    histogram.add(0.5)
+    assert histogram.counts[-1] == 1
+    assert histogram.total == 1e9 + 0.5
+
+
+# --- invocations --------------------------------------------------------------------------------
+
+
+def test_nothing_counted_is_nothing_told():
+    counters = Projection().snapshot({})
+    assert (counters.values, counters.histograms) == ((), ())
+
+
+def test_an_invocation_counts_in_every_metric_it_belongs_to():
+    projection = Projection()
+    projection.invocation_ended(ended())
+    assert values(projection, catalogue.INVOCATIONS) == {("invocations", "llm", "v1", "completed", ""): 1}
+    assert values(projection, catalogue.DECISIONS) == {("llm", "v1", "PREFIX_AWARE", "affinity"): 1}
+    assert values(projection, catalogue.TARGET_INVOCATIONS) == {("llm", "v1", "i-1"): 1}
+
+
+def test_metrics_with_fewer_labels_add_up_what_others_tell_apart():
+    projection = Projection()
+    projection.invocation_ended(ended())
+    projection.invocation_ended(ended(target="i-2"))
+    projection.invocation_ended(ended(target="i-2", reason="overflow"))
+    projection.invocation_ended(ended(outcome="failed", problem="model_error"))
+    assert values(projection, catalogue.INVOCATIONS) == {
+        ("invocations", "llm", "v1", "completed", ""): 3,
+        ("invocations", "llm", "v1", "failed", "model_error"): 1,
+    }
+    assert values(projection, catalogue.DECISIONS) == {
+        ("llm", "v1", "PREFIX_AWARE", "affinity"): 3,
+        ("llm", "v1", "PREFIX_AWARE", "overflow"): 1,
+    }
+    assert values(projection, catalogue.TARGET_INVOCATIONS) == {
+        ("llm", "v1", "i-1"): 2,
+        ("llm", "v1", "i-2"): 2,
+    }
+
+
+def test_an_invocation_that_no_target_took_is_no_decision():
+    projection = Projection()
+    projection.invocation_ended(
+        ended(
+            endpoint="",
+            variant="",
+            target="",
+            strategy="",
+            reason="",
+            outcome="rejected",
+            problem="bad_request",
+            first_byte_ns=0,
+        )  # fmt: skip
+    )
+    assert values(projection, catalogue.INVOCATIONS) == {
+        ("invocations", "", "", "rejected", "bad_request"): 1
+    }
+    assert not values(projection, catalogue.DECISIONS)
+    assert not values(projection, catalogue.TARGET_INVOCATIONS)
+    assert not projection.snapshot({}).histograms
+
+
+def test_times_are_from_the_whole_request_to_the_first_byte_and_to_the_end():
+    projection = Projection()
+    projection.invocation_ended(ended())
+    ((labels, (counts, total)),) = histograms(projection, catalogue.FIRST_BYTE).items()
+    assert labels == ("llm", "v1", "invocations")
+    assert total == pytest.approx(0.040)
+    assert counts[SECONDS_BOUNDS.index(0.05)] == 1
+    ((labels, (counts, total)),) = histograms(projection, catalogue.DURATION).items()
+    assert total == pytest.approx(0.300)
+    assert sum(counts) == 1
+
+
+def test_times_are_added_up_over_targets():
+    projection = Projection()
+    projection.invocation_ended(ended(target="i-1"))
+    projection.invocation_ended(ended(target="i-2", ended_ns=2000 * MS))
+    ((counts, total),) = histograms(projection, catalogue.DURATION).values()
+    assert sum(counts) == 2
+    assert total == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+def test_only_complete_answers_have_a_duration(outcome):
+    projection = Projection()
+    projection.invocation_ended(ended(outcome=outcome))
+    assert histograms(projection, catalogue.FIRST_BYTE)
+    assert not histograms(projection, catalogue.DURATION)
+
+
+def test_without_a_first_byte_there_is_no_time_to_it():
+    projection = Projection()
+    projection.invocation_ended(ended(outcome="failed", first_byte_ns=0))
+    assert not histograms(projection, catalogue.FIRST_BYTE)
+
+
+# --- attempts and counters ----------------------------------------------------------------------
+
+
+def test_a_failed_attempt_counts_and_is_a_retry_only_where_another_followed():
+    projection = Projection()
+    projection.attempt_failed("i-1", FailureCause.CONNECT_FAILED, again=True)
+    projection.attempt_failed("i-1", FailureCause.CONNECT_FAILED, again=False)
+    projection.attempt_failed("i-2", FailureCause.CLOSED, again=False)
+    assert values(projection, catalogue.ATTEMPT_FAILURES) == {
+        ("i-1", "connect_failed"): 2,
+        ("i-2", "closed"): 1,
+    }
+    assert values(projection, catalogue.RETRIES) == {("i-1", "connect_failed"): 1}
+
+
+def test_a_counter_grows_by_one_or_by_what_is_asked():
+    projection = Projection()
+    projection.count(catalogue.EJECTIONS, ("i-1", "closed"))
+    projection.count(catalogue.EJECTIONS, ("i-1", "closed"), 2)
+    assert values(projection, catalogue.EJECTIONS) == {("i-1", "closed"): 3}
+
+
+def test_totals_never_go_back():
+    projection = Projection()
+    projection.invocation_ended(ended())
+    before = projection.snapshot({})
+    projection.invocation_ended(ended())
+    after = {(name, labels): value for name, labels, value in projection.snapshot({}).values}
+    assert all(after[name, labels] == value + 1 for name, labels, value in before.values)
+
+
+def test_gauges_are_told_as_they_stand():
+    projection = Projection()
+    gauges = {(catalogue.OPEN_LEASES, ()): 3, (catalogue.IN_FLIGHT, ("llm", "v1", "i-1")): 2.0}
+    assert set(projection.snapshot(gauges).values) == {
+        ("warmroute_open_leases", (), 3),
+        ("warmroute_in_flight", (("endpoint", "llm"), ("variant", "v1"), ("target", "i-1")), 2.0),
+    }
+
+
+def test_labels_that_do_not_fit_a_metric_are_a_defect():
+    with pytest.raises(ValueError, match="argument"):
+        Projection().snapshot({(catalogue.IN_FLIGHT, ("llm",)): 1})
+
+
+def test_every_name_that_is_told_is_in_the_catalogue():
+    projection = Projection()
+    projection.invocation_ended(ended())
+    projection.attempt_failed("i-1", FailureCause.CLOSED, again=True)
+    counters = projection.snapshot({(catalogue.CONNECTIONS, ()): 1})
+    told = {name for name, *_ in (*counters.values, *counters.histograms)}
+    assert told <= {metric.name for metric in METRICS}

@@ -1,0 +1,54 @@
+import json
+
+from warmroute.core.events import Invocation
+from warmroute.observe.receipt import receipt
+
+
+def served(**more):
+    fields = {
+        "request_id": "r-1",
+        "route": "invocations",
+        "started_ns": 1,
+        "endpoint": "llm",
+        "variant": "AllTraffic",
+        "target": "i-1",
+        "strategy": "PREFIX_AWARE",
+        "reason": "overflow",
+        "rank": 2,
+        "in_flight": 3,
+        "attempts": 1,
+    }
+    return Invocation(**(fields | more))
+
+
+def test_a_receipt_says_where_why_and_on_what_ground():
+    assert json.loads(receipt(served(), 7)) == {
+        "instance": "i-1",
+        "variant": "AllTraffic",
+        "strategy": "PREFIX_AWARE",
+        "reason": "overflow",
+        "in_flight": 3,
+        "candidates": 7,
+        "attempts": 1,
+        "rank": 2,
+    }
+
+
+def test_home_has_rank_0():
+    assert json.loads(receipt(served(rank=0), 2))["rank"] == 0
+
+
+def test_a_strategy_without_an_order_gives_no_rank():
+    assert "rank" not in json.loads(receipt(served(rank=-1), 2))
+
+
+def test_a_receipt_is_one_line_fit_for_a_header():
+    told = receipt(served(variant="é\r\nx: y"), 1)
+    assert b"\n" not in told
+    assert b"\r" not in told
+
+
+def test_a_receipt_names_nothing_about_the_caller():
+    told = receipt(served(principal="alice", request_id="r-42"), 1)
+    assert b"alice" not in told
+    assert b"r-42" not in told
