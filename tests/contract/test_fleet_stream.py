@@ -350,7 +350,7 @@ def test_what_is_no_message_ends_the_connection_and_nothing_else(tmp_path, data)
 def test_the_socket_is_for_this_user_alone_and_replaces_one_left_over(tmp_path):
     async def body():
         async with Stream(tmp_path) as stream:
-            assert stat.S_IMODE(Path(stream.path).stat().st_mode) == 0o600
+            assert stat.S_IMODE(Path(stream.path).stat().st_mode) == 0o600  # noqa: ASYNC240
             second = await stream.serve()
             await second.close()
 
