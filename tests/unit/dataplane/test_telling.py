@@ -1,0 +1,81 @@
+import pytest
+
+from warmroute.core.decision import Refusal
+from warmroute.core.errors import Problem
+from warmroute.core.events import FailureCause
+from warmroute.dataplane.telling import Place, model_answered, refused, told
+
+PLACE = Place(region="eu-west-1", account="123456789012", endpoint="llm")
+TOLD = {
+    FailureCause.CONNECT_FAILED: Problem.INSTANCE_UNREACHABLE,
+    FailureCause.STALE_CONNECTION: Problem.INSTANCE_UNREACHABLE,
+    FailureCause.LOADING: Problem.INSTANCE_UNREACHABLE,
+    FailureCause.FIRST_BYTE_TIMEOUT: Problem.MODEL_TIMEOUT,
+    FailureCause.IDLE_TIMEOUT: Problem.MODEL_TIMEOUT,
+    FailureCause.TOTAL_TIMEOUT: Problem.MODEL_TIMEOUT,
+    FailureCause.CLOSED: Problem.MODEL_DIED,
+    FailureCause.BROKEN: Problem.MODEL_DIED,
+    FailureCause.MALFORMED: Problem.MODEL_DIED,
+}
+
+
+@pytest.mark.parametrize(("cause", "problem"), TOLD.items())
+def test_a_failed_attempt_is_told_by_its_cause(cause, problem):
+    assert told(cause, "detail", PLACE).problem is problem
+
+
+def test_every_cause_is_told_but_a_whole_answer_with_a_5xx_which_tells_itself():
+    assert set(FailureCause) - set(TOLD) == {FailureCause.SERVER_ERROR}
+    with pytest.raises(AssertionError, match="told as the model's error"):
+        told(FailureCause.SERVER_ERROR, "", PLACE)
+
+
+@pytest.mark.parametrize("cause", TOLD)
+def test_callers_may_send_again_exactly_where_nothing_ran(cause):
+    assert told(cause, "", PLACE).row.may_have_run is not cause.nothing_ran
+
+
+def test_an_unreachable_instance_is_told_with_the_detail():
+    message = told(FailureCause.CONNECT_FAILED, "connecting to i-1 failed", PLACE).message
+    assert message == "No instance could be reached: connecting to i-1 failed."
+
+
+@pytest.mark.parametrize("cause", [FailureCause.IDLE_TIMEOUT, FailureCause.CLOSED])
+def test_sagemakers_words_name_the_place(cause):
+    message = told(cause, "", PLACE).message
+    assert "/aws/sagemaker/Endpoints/llm in account 123456789012" in message
+    assert "https://eu-west-1.console" in message
+
+
+def test_a_models_answer_is_quoted_with_its_status():
+    failure = model_answered(422, b'{"detail": "no"}', PLACE)
+    assert (failure.problem, failure.original_status) == (Problem.MODEL_ERROR, 422)
+    assert failure.original_body == '{"detail": "no"}'
+
+
+def test_a_models_answer_that_is_no_text_is_quoted_as_far_as_it_can_be():
+    assert model_answered(500, b"a\xffb", PLACE).original_body == "a\ufffdb"
+
+
+def test_without_a_target_there_is_no_capacity():
+    failure = refused(Refusal.NO_TARGET, PLACE, None)
+    assert failure.problem is Problem.NO_CAPACITY
+    assert "Endpoint llm has no instance in service" in failure.message
+
+
+@pytest.mark.parametrize("refusal", [Refusal.ALL_EJECTED, Refusal.ALL_TRIED])
+def test_where_all_failed_recently_nothing_can_be_reached(refusal):
+    failure = refused(refusal, PLACE, None)
+    assert failure.problem is Problem.INSTANCE_UNREACHABLE
+    assert "Every instance of endpoint llm failed recently" in failure.message
+
+
+@pytest.mark.parametrize("refusal", [Refusal.ALL_EJECTED, Refusal.ALL_TRIED])
+def test_after_an_attempt_its_own_failure_is_told(refusal):
+    failure = refused(refusal, PLACE, (FailureCause.CONNECT_FAILED, "connecting to i-1 failed"))
+    assert "connecting to i-1 failed" in failure.message
+
+
+def test_a_fleet_that_emptied_meanwhile_is_told_as_that():
+    failure = refused(Refusal.NO_TARGET, PLACE, (FailureCause.CONNECT_FAILED, "refused"))
+    assert failure.problem is Problem.NO_CAPACITY
