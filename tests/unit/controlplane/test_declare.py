@@ -1,0 +1,130 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from warmroute.controlplane.declare import (
+    config_of,
+    declare,
+    remember_instance_type,
+    remembered_instance_types,
+)
+from warmroute.core.declaration import EndpointDeclaration
+from warmroute.core.fleet import Routing, RoutingStrategy
+from warmroute.core.machines import InstanceType, ProviderKind
+from warmroute.resources.lifecycle import EndpointStatus
+
+FIXED = InstanceType("fixed", ProviderKind.STATIC, urls=("http://a", "http://b"))
+FLAGS = EndpointDeclaration("ep", FIXED)
+PREFIX_AWARE = replace(FLAGS, routing=Routing(RoutingStrategy.PREFIX_AWARE, 4096, 32))
+
+
+async def take(p, declaration):
+    said = await declare(p.service, p.store, declaration)
+    await p.settle()
+    return said
+
+
+def test_the_first_start_makes_ordinary_resources(plane):
+    async def test(p):
+        assert await take(p, PREFIX_AWARE) == "Endpoint ep: created as the flags say."
+        described = await p.service.invoke("DescribeEndpoint", {"EndpointName": "ep"})
+        (variant,) = described["ProductionVariants"]
+        assert (described["EndpointStatus"], variant["VariantName"]) == ("InService", "AllTraffic")
+        assert variant["CurrentInstanceCount"] == 2
+        assert variant["RoutingConfig"]["PrefixAwareRoutingConfig"]["PrefixLength"] == 4096
+        assert described["EndpointConfigName"].startswith("ep-")
+        await p.service.invoke("DescribeModel", {"ModelName": "ep"})
+
+    plane(test)
+
+
+def test_the_store_wins_while_the_flags_stay_the_same(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        item = {"VariantName": "AllTraffic", "DesiredWeight": 0.5}
+        await p.service.invoke(
+            "UpdateEndpointWeightsAndCapacities",
+            {"EndpointName": "ep", "DesiredWeightsAndCapacities": [item]},
+        )
+        await p.settle()
+        assert "taken from the store" in await take(p, FLAGS)
+        assert p.endpoint().active.variants[0].weight == 0.5
+
+    plane(test)
+
+
+def test_other_flags_update_the_endpoint_in_place(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        before = set(p.provider.instances)
+        assert await take(p, PREFIX_AWARE) == "Endpoint ep: updated as the flags say."
+        assert p.endpoint().active.variants[0].routing == PREFIX_AWARE.routing
+        assert set(p.provider.instances) == before
+        assert await take(p, FLAGS) == "Endpoint ep: updated as the flags say."
+        assert p.endpoint().active.variants[0].routing is None
+
+    plane(test)
+
+
+def test_an_endpoint_deleted_since_is_not_made_again_by_the_same_flags(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        await p.service.invoke("DeleteEndpoint", {"EndpointName": "ep"})
+        await p.settle()
+        assert "deleted since the last start" in await take(p, FLAGS)
+        assert p.endpoint() is None
+        assert "created" in await take(p, PREFIX_AWARE)
+
+    plane(test)
+
+
+def test_an_endpoint_that_failed_is_made_again_by_the_same_flags(plane):
+    async def test(p):
+        p.provider.refuse_with = "no"
+        await take(p, FLAGS)
+        assert p.endpoint().status is EndpointStatus.FAILED
+        p.provider.refuse_with = None
+        again = asyncio.ensure_future(declare(p.service, p.store, FLAGS))
+        while not again.done():
+            await p.step()
+            await asyncio.sleep(0)
+        assert await again == "Endpoint ep: created as the flags say."
+        await p.settle()
+        assert p.endpoint().status is EndpointStatus.IN_SERVICE
+
+    plane(test)
+
+
+def test_an_endpoint_that_is_changing_is_waited_for(plane):
+    async def test(p):
+        await declare(p.service, p.store, FLAGS)
+        changing = asyncio.ensure_future(declare(p.service, p.store, PREFIX_AWARE))
+        await asyncio.sleep(0)
+        assert not changing.done()
+        while not changing.done():
+            await p.step()
+            await asyncio.sleep(0)
+        assert "updated" in await changing
+
+    plane(test)
+
+
+def test_declared_instance_types_are_remembered(plane):
+    async def test(p):
+        assert remembered_instance_types(p.store) == {}
+        other = replace(FIXED, name="other", api_key="secret")
+        remember_instance_type(p.store, FIXED)
+        remember_instance_type(p.store, other)
+        assert remembered_instance_types(p.store) == {"fixed": FIXED, "other": other}
+
+    plane(test)
+
+
+@pytest.mark.parametrize("name", ["ep", "e" * 63])
+def test_configs_are_named_by_their_content(name):
+    one = config_of(replace(PREFIX_AWARE, endpoint=name))["EndpointConfigName"]
+    two = config_of(replace(FLAGS, endpoint=name))["EndpointConfigName"]
+    assert one == config_of(replace(PREFIX_AWARE, endpoint=name))["EndpointConfigName"]
+    assert one != two
+    assert len(one) <= 63

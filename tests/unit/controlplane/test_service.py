@@ -1,0 +1,182 @@
+import asyncio
+
+import pytest
+
+from warmroute.core import limits
+from warmroute.resources.errors import ApiCode, ApiError
+from warmroute.resources.lifecycle import EndpointStatus
+
+
+async def refused(call):
+    with pytest.raises(ApiError) as caught:
+        await call
+    return caught.value
+
+
+def test_an_empty_body_is_an_empty_request(plane):
+    async def test(p):
+        assert await p.service.call("ListModels", b"") == {"Models": []}
+        assert await p.service.call("ListModels", b" \n") == {"Models": []}
+
+    plane(test)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"nonsense",
+        b"\xff",
+        b'{"a": NaN}',
+        b"[" * 100_000,
+        b'{"a": 1e400}',
+        b'{"a": "\\ud800"}',
+        b"{}{}",
+    ],
+)
+def test_a_body_that_is_no_json_is_a_serialization_error(plane, body):
+    async def test(p):
+        error = await refused(p.service.call("ListModels", body))
+        assert error.code is ApiCode.SERIALIZATION
+        assert "not JSON" in error.message
+
+    plane(test)
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        ("CreateTrainingJob", "Operation CreateTrainingJob is not supported by warmroute."),
+        ("Nonsense", "Operation 'Nonsense' is not one of SageMaker's."),
+    ],
+)
+def test_operations_that_are_not_served_are_named(plane, operation, text):
+    async def test(p):
+        error = await refused(p.service.call(operation, b"{}"))
+        assert error.code is ApiCode.UNKNOWN_OPERATION
+        assert text in error.message
+        assert "DescribeEndpoint" in error.message
+
+    plane(test)
+
+
+def test_calls_are_counted_by_operation_and_code_and_unknown_names_together(plane):
+    async def test(p):
+        await p.service.call("ListModels", b"{}")
+        await refused(p.service.call("DescribeModel", b"{}"))
+        for name in ("A", "B"):
+            await refused(p.service.call(name, b"{}"))
+        assert p.service.calls.by_result == {
+            ("ListModels", ""): 1,
+            ("DescribeModel", "ValidationException"): 1,
+            ("other", "UnknownOperationException"): 2,
+        }
+
+    plane(test)
+
+
+def test_a_refused_call_changes_nothing(plane):
+    async def test(p):
+        await p.create()
+        before = p.endpoint()
+        await refused(p.service.invoke("DeleteEndpoint", {"EndpointName": "ep"}))
+        assert p.endpoint() == before
+
+    plane(test)
+
+
+def test_an_update_of_weights_is_answered_when_it_is_in_force(plane):
+    async def test(p):
+        await p.create()
+        await p.settle()
+        running = asyncio.ensure_future(p.reconciler.run())
+        item = {"VariantName": "v", "DesiredWeight": 0.5}
+        request = {"EndpointName": "ep", "DesiredWeightsAndCapacities": [item]}
+        await p.service.invoke("UpdateEndpointWeightsAndCapacities", request)
+        assert p.endpoint().status is EndpointStatus.IN_SERVICE
+        assert p.routers.fleets[-1].endpoints[0].variants[0].weight == 0.5
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    plane(test)
+
+
+def test_an_update_that_takes_longer_is_answered_while_it_runs(plane, monkeypatch):
+    monkeypatch.setattr(limits, "APPLY_S", 0.0)
+
+    async def test(p):
+        await p.create()
+        await p.settle()
+        await p.config("c2", count=3)
+        await p.service.invoke("UpdateEndpoint", {"EndpointName": "ep", "EndpointConfigName": "c2"})
+        assert p.endpoint().status is EndpointStatus.UPDATING
+
+    plane(test)
+
+
+# --- Holding DescribeEndpoint --------------------------------------------------------------------
+
+
+def holding(p, hold_s):
+    p.service._describe_hold_s = hold_s
+    return asyncio.ensure_future(p.service.invoke("DescribeEndpoint", {"EndpointName": "ep"}))
+
+
+def test_describe_waits_for_an_endpoint_that_is_changing(plane):
+    async def test(p):
+        await p.create()
+        asking = holding(p, 20.0)
+        await asyncio.sleep(0)
+        assert not asking.done()
+        await p.settle()
+        assert (await asking)["EndpointStatus"] == "InService"
+
+    plane(test)
+
+
+def test_describe_answers_at_once_when_nothing_changes(plane):
+    async def test(p):
+        await p.create()
+        await p.settle()
+        async with asyncio.timeout(5):
+            assert (await holding(p, 20.0))["EndpointStatus"] == "InService"
+
+    plane(test)
+
+
+def test_describe_does_not_wait_longer_than_said(plane):
+    async def test(p):
+        await p.create()
+        assert (await holding(p, 0.01))["EndpointStatus"] == "Creating"
+        assert p.service._held == 0
+
+    plane(test)
+
+
+def test_describe_of_an_endpoint_being_deleted_ends_with_not_found(plane):
+    async def test(p):
+        await p.create()
+        await p.settle()
+        await p.service.invoke("DeleteEndpoint", {"EndpointName": "ep"})
+        asking = holding(p, 20.0)
+        await asyncio.sleep(0)
+        await p.settle()
+        assert "Could not find endpoint" in (await refused(asking)).message
+
+    plane(test)
+
+
+def test_the_number_of_held_calls_is_bounded(plane, monkeypatch):
+    monkeypatch.setattr(limits, "DESCRIBE_HOLDS_MAX", 1)
+
+    async def test(p):
+        await p.create()
+        first = holding(p, 20.0)
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            assert (await holding(p, 20.0))["EndpointStatus"] == "Creating"
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert p.service._held == 0
+
+    plane(test)
