@@ -25,15 +25,15 @@ CONTROL = "control"
 """Key of the control process among the targets' free lists; no target id can be it."""
 
 
-_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"keep-alive"})
+_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"keep-alive", b"content-type"})
 
 
 class UpstreamConnection(asyncio.Protocol):
     """One connection to an instance. Implements llhttp's callbacks and, while it is used, `ports.Call`."""
 
     __slots__ = (
-        "_bodyless",
         "_chunked",
+        "_event_stream",
         "_fields",
         "_head_bytes",
         "_head_done",
@@ -65,8 +65,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_done = False
         self._length: int | None = None
         self._chunked = False
-        self._bodyless = False
         self._keep_alive = False
+        self._event_stream = False
         self.reused = False
         self.idle_since_s = 0.0
         self.retire_after_s = pool.pools.idle_s
@@ -183,7 +183,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_done = False
         self._length = None
         self._chunked = False
-        self._bodyless = False
+        self._event_stream = False
 
     def _unsent(self) -> bool:
         try:
@@ -217,6 +217,10 @@ class UpstreamConnection(asyncio.Protocol):
                 self._length = int(value)
             elif name == b"transfer-encoding":
                 self._chunked = True
+            elif name == b"content-type":
+                # llama.cpp closes after every stream, without saying so and a moment late: what is sent
+                # on the connection meanwhile is lost, and may not be sent again.
+                self._event_stream = value.lower().startswith(b"text/event-stream")
             else:
                 self._read_keep_alive(value)
 
@@ -246,7 +250,8 @@ class UpstreamConnection(asyncio.Protocol):
             return
         self._sink = None
         transport = self._transport
-        if self._keep_alive and transport is not None and transport.get_write_buffer_size() == 0:
+        reusable = self._keep_alive and not self._event_stream
+        if reusable and transport is not None and transport.get_write_buffer_size() == 0:
             self._pool.put_back(self)
         else:
             # The instance closes, or answered before it had read the whole request.
