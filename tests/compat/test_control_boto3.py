@@ -1,8 +1,11 @@
 """Stock boto3 against the control plane: the real HTTP application on a TCP port, a pretended provider."""
 
 import asyncio
+import http.client
+import json
 import socket
 import threading
+import time
 from dataclasses import dataclass, field
 
 import boto3
@@ -98,7 +101,7 @@ class Control:
         async def get_schema():
             return self.schema
 
-        service = ControlService(
+        self.service = ControlService(
             store=self.store,
             reconciler=self.reconciler,
             schema=get_schema,
@@ -112,7 +115,9 @@ class Control:
         listener.listen()
         self.port = listener.getsockname()[1]
         server = _Server(
-            uvicorn.Config(api_app(service), lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+            uvicorn.Config(
+                api_app(self.service), lifespan="off", log_config=None, timeout_graceful_shutdown=1
+            )
         )
         tasks.spawn(self.reconciler.run(), name="reconcile")
         serving = asyncio.ensure_future(server.serve(sockets=[listener]))
@@ -514,3 +519,93 @@ def test_endpoints_are_listed_by_status(sm):
     make_endpoint(sm)
     assert len(sm.list_endpoints(StatusEquals="InService")["Endpoints"]) == 1
     assert sm.list_endpoints(StatusEquals="Failed")["Endpoints"] == []
+
+
+# --- Without an SDK ------------------------------------------------------------------------------
+
+
+def send(control, body=b"{}", target="SageMaker.ListModels", method="POST", path="/", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", control.port, timeout=10)
+    given = {"Content-Type": "application/x-amz-json-1.1"} | headers
+    if target is not None:
+        given["X-Amz-Target"] = target
+    connection.request(method, path, body=body, headers=given)
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    return response, json.loads(data)
+
+
+def test_answers_are_json_1_1_with_a_request_id(control):
+    response, document = send(control)
+    assert (response.status, document) == (200, {"Models": []})
+    assert response.headers["Content-Type"].startswith("application/x-amz-json-1.1")
+    assert len(response.headers["x-amzn-RequestId"]) == 36
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code", "text"),
+    [
+        ({"body": b"{"}, 400, "SerializationException", "not JSON"),
+        ({"body": b"\xff\xfe"}, 400, "SerializationException", "not JSON"),
+        ({"body": b"[]"}, 400, "SerializationException", "Start of list"),
+        (
+            {"body": b'{"MaxResults": "5"}'},
+            400,
+            "SerializationException",
+            "STRING_VALUE can not be converted",
+        ),
+        ({"body": b'{"MaxResults": 101}'}, 400, "ValidationException", "less than or equal to 100"),
+        ({"body": b" " * (1024 * 1024 + 1)}, 413, "RequestEntityTooLargeException", "1048576 bytes"),
+        ({"target": None}, 404, "UnknownOperationException", "X-Amz-Target is missing"),
+        ({"target": "AnyScaleFrontendService.X"}, 404, "UnknownOperationException", "other services"),
+        ({"target": "SageMaker."}, 404, "UnknownOperationException", "not one of SageMaker's"),
+        (
+            {"target": "SageMaker.CreateDomain"},
+            404,
+            "UnknownOperationException",
+            "CreateDomain is not supported",
+        ),
+        ({"method": "GET", "body": None}, 404, "UnknownOperationException", "use POST /"),
+        ({"path": "/x"}, 404, "UnknownOperationException", "use POST /"),
+    ],
+)
+def test_bad_requests_get_the_documented_error_and_the_next_one_works(control, request_, status, code, text):
+    response, document = send(control, **request_)
+    assert (response.status, document["__type"]) == (status, code)
+    assert response.headers["x-amzn-errortype"] == code
+    assert text in document["message"]
+    assert send(control)[0].status == 200
+
+
+def test_a_body_of_the_longest_length_is_read(control):
+    assert send(control, body=b" " * (1024 * 1024 - 2) + b"{}")[0].status == 200
+
+
+def test_a_failure_of_ours_is_an_internal_failure_with_its_request_id(control, caplog):
+    control.set(lambda _: setattr(control.store, "transaction", None))
+    response, document = send(control)
+    assert (response.status, document["__type"]) == (500, "InternalFailure")
+    assert response.headers["x-amzn-RequestId"] in document["message"]
+
+
+def test_a_client_that_leaves_ends_its_held_describe(control, sm):
+    control.set(lambda provider: provider.set_ready(False))
+    make_config(sm)
+    sm.create_endpoint(EndpointName="ep", EndpointConfigName="c1")
+    with socket.create_connection(("127.0.0.1", control.port)) as connection:
+        body = b'{"EndpointName": "ep"}'
+        connection.sendall(
+            b"POST / HTTP/1.1\r\nHost: x\r\nX-Amz-Target: SageMaker.DescribeEndpoint\r\n"
+            + f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        wait_until(lambda: control.service._held == 1)
+    wait_until(lambda: control.service._held == 0)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
