@@ -93,7 +93,8 @@ class Gateway:
         outcome = self._answer(request, route, record, downstream)
         if isinstance(outcome, Failure):
             openai = route.openai if route else speaks_openai(request.path)
-            self._fail(record, outcome, downstream, openai=openai, close=not request.keep_alive)
+            close = not request.keep_alive
+            self._fail(record, outcome, downstream, openai=openai, close=close, bare=request.method == "HEAD")
             return None
         return outcome
 
@@ -320,9 +321,10 @@ class Gateway:
         )
 
     def _fail(
-        self, record: Invocation, failure: Failure, downstream: Downstream, *, openai: bool, close: bool
-    ) -> None:
-        """Answer with a failure from before any attempt."""
+        self, record: Invocation, failure: Failure, downstream: Downstream, *, openai: bool, close: bool,
+        bare: bool = False,
+    ) -> None:  # fmt: skip
+        """Answer with a failure from before any attempt; ``bare`` leaves the body out, as HEAD wants it."""
         if openai:
             status, fields, body = openai_errors.error(failure, record.request_id)
         else:
@@ -336,7 +338,8 @@ class Gateway:
         fields = [*fields, (b"content-length", str(len(body)).encode())]
         if close:
             fields.append((b"connection", b"close"))
-        downstream.write(http1.response_head(status, fields) + body)
+        head = http1.response_head(status, fields)
+        downstream.write(head if bare else head + body)
         record.status = status
         record.problem = failure.problem.value
         record.outcome = "rejected"
