@@ -8,29 +8,42 @@ xxh3-64 of the target's name, seeded with the key: part of key version 1, never 
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
 
-def weights(key: int, names: Sequence[bytes]) -> list[int]:
+class Named(Protocol):
+    """What has a place in the order."""
+
+    name: bytes
+
+
+def weights(key: int, named: Sequence[Named]) -> list[int]:
     """Return each target's weight for a key.
 
     Args:
         key: 64-bit routing key.
-        names: Target names.
+        named: Targets, by their names.
 
     Returns:
-        One 64-bit weight per name, in the names' order.
+        One 64-bit weight per target, in the order given.
 
     Cost:
-        About 0.2 µs per name.
+        About 0.1 µs per target.
     """
-    return [xxh3_64_intdigest(name, key) for name in names]
+    return [xxh3_64_intdigest(each.name, key) for each in named]
 
 
-def order(weights_of_names: Sequence[int]) -> list[int]:
-    """Return the positions of the names from the highest weight to the lowest.
+def rank(scores: Sequence[int], position: int) -> int:
+    """Return the place of a name in the key's order, from the highest weight to the lowest.
 
-    Equal weights (one in 2**64) keep the order of the names.
+    Args:
+        scores: From `weights`.
+        position: Of the name.
+
+    Returns:
+        0 for the home. Two equal weights (one in 2**64) have the same place.
     """
-    return sorted(range(len(weights_of_names)), key=weights_of_names.__getitem__, reverse=True)
+    mine = scores[position]
+    return sum([score > mine for score in scores])

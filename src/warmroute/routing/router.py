@@ -157,6 +157,8 @@ class Router:
         if target_variant is not None:
             return endpoint.variants.get(target_variant)
         books = list(endpoint.variants.values())
+        if len(books) == 1:  # nearly every endpoint
+            return books[0] if books[0].weight > 0 else None
         position = variants.draw([book.weight for book in books], self._rng)
         return None if position is None else books[position]
 
@@ -186,15 +188,15 @@ class Router:
             row, reason, rank = candidates[0], Reason.ONLY_CANDIDATE, 0 if has_order else -1
         else:
             match routing.strategy:
-                case RoutingStrategy.RANDOM:
-                    row, reason, rank = pick_random(candidates, self._rng)
-                case RoutingStrategy.LEAST_OUTSTANDING_REQUESTS:
-                    row, reason, rank = pick_least_outstanding(candidates, self._rng)
                 case RoutingStrategy.PREFIX_AWARE:
                     assert routing.concurrency_threshold is not None, "control validates RoutingConfig"
                     row, reason, rank = pick_prefix_aware(
                         candidates, self._rng, key=key, threshold=routing.concurrency_threshold
                     )
+                case RoutingStrategy.LEAST_OUTSTANDING_REQUESTS:
+                    row, reason, rank = pick_least_outstanding(candidates, self._rng)
+                case RoutingStrategy.RANDOM:
+                    row, reason, rank = pick_random(candidates, self._rng)
                 case RoutingStrategy.KV_AWARE:
                     raise AssertionError("control refuses KV_AWARE")
         in_flight = row.in_flight

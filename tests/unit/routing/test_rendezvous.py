@@ -1,9 +1,10 @@
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from warmroute.routing.rendezvous import order, weights
+from warmroute.routing import rendezvous
 
 COLLIDING = [b"1", b"11", b"111", b"2", b"21"]
 SEVEN = [f"i-{i:012x}".encode() for i in range(7)]
@@ -20,8 +21,18 @@ KEYS = [xxh3_64_intdigest(f"prompt {i}".encode()) for i in range(10_000)]
 CHI_SQUARE_MAX = {5: 20.5, 6: 22.5}
 
 
+def weights(key, names):
+    return rendezvous.weights(key, [SimpleNamespace(name=name) for name in names])
+
+
+def order(scores):
+    """Positions from the highest weight to the lowest."""
+    return sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
+
+
 def home(key, names):
-    return names[order(weights(key, names))[0]]
+    scores = weights(key, names)
+    return names[scores.index(max(scores))]
 
 
 def chi_square(counts, of):
@@ -67,16 +78,23 @@ def test_the_hash_is_xxh3_64_as_published():
 
 
 # --- the order --------------------------------------------------------------------------------
-def test_there_is_an_order_of_nothing():
-    assert order(weights(1, [])) == []
+def test_no_targets_have_no_weights():
+    assert weights(1, []) == []
 
 
-def test_the_highest_weight_comes_first():
-    assert order([3, 9, 5]) == [1, 2, 0]
+@pytest.mark.parametrize(("position", "rank"), [(0, 2), (1, 0), (2, 1), (3, 3)])
+def test_the_rank_counts_the_targets_with_a_higher_weight(position, rank):
+    assert rendezvous.rank([5, 9, 7, 0], position) == rank
 
 
-def test_equal_weights_keep_the_order_of_the_names():
-    assert order([7, 9, 7, 9]) == [1, 3, 0, 2]
+def test_equal_weights_have_the_same_rank():
+    assert [rendezvous.rank([7, 9, 7, 9], position) for position in range(4)] == [2, 0, 2, 0]
+
+
+@pytest.mark.parametrize("key", KEYS[:50])
+def test_ranks_number_the_order(key):
+    scores = weights(key, SEVEN)
+    assert [rendezvous.rank(scores, position) for position in order(scores)] == list(range(7))
 
 
 @pytest.mark.parametrize("names", STYLES.values(), ids=STYLES)

@@ -13,7 +13,7 @@ from random import Random
 from warmroute.core.decision import Reason
 from warmroute.routing.ledger import TargetRow
 from warmroute.routing.policies.least_outstanding import pick_least_outstanding
-from warmroute.routing.rendezvous import order, weights
+from warmroute.routing.rendezvous import rank, weights
 
 
 def pick_prefix_aware(
@@ -28,19 +28,18 @@ def pick_prefix_aware(
         threshold: In-flight count at which a target is passed over.
 
     Cost:
-        One hash per candidate; the full order is sorted only when the home is full.
+        One hash per candidate, and when the home is full one look at every candidate. Nothing is sorted.
     """
     if key is None:
         row, _, _ = pick_least_outstanding(candidates, rng)
         return row, Reason.NO_KEY, -1
-    scores = weights(key, [row.name for row in candidates])
+    scores = weights(key, candidates)
     home = candidates[scores.index(max(scores))]
     if home.in_flight < threshold:
         return home, Reason.AFFINITY, 0
-    ranked = order(scores)
-    for rank, position in enumerate(ranked):
-        row = candidates[position]
-        if row.in_flight < threshold:
-            return row, Reason.OVERFLOW, rank
+    below = [position for position, row in enumerate(candidates) if row.in_flight < threshold]
+    if below:
+        position = max(below, key=scores.__getitem__)
+        return candidates[position], Reason.OVERFLOW, rank(scores, position)
     row, _, _ = pick_least_outstanding(candidates, rng)
-    return row, Reason.SATURATED, ranked.index(candidates.index(row))
+    return row, Reason.SATURATED, rank(scores, candidates.index(row))
