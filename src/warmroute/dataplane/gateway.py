@@ -22,7 +22,7 @@ from warmroute.dataplane.routes import Route, RouteKind, match, speaks_openai
 from warmroute.dataplane.telling import Place
 from warmroute.routing.key import native_key, text_key
 from warmroute.routing.router import VariantBook
-from warmroute.wire import chat, http1, invocation, openai_errors, texts
+from warmroute.wire import awsjson, chat, http1, invocation, openai_errors, texts
 from warmroute.wire.chat import OpenAIRequest
 from warmroute.wire.http1 import Request
 from warmroute.wire.sigv4 import SignedRequest
@@ -78,7 +78,7 @@ class Gateway:
     def reject(self, path: str, failure: Failure, downstream: Downstream) -> None:
         """Answer a request that cannot be read, in the dialect its path promises; the connection ends."""
         record = self._record("unreadable", 0)
-        self._fail(record, failure, downstream, openai=speaks_openai(path), close=True)
+        self._fail(record, failure, downstream, path=path, openai=speaks_openai(path), close=True)
 
     # --- a whole request ----------------------------------------------------------------------
     def receive(self, request: Request, downstream: Downstream) -> Underway | None:
@@ -92,9 +92,15 @@ class Gateway:
         record = self._record(route.name if route else "unknown", len(request.body))
         outcome = self._answer(request, route, record, downstream)
         if isinstance(outcome, Failure):
-            openai = route.openai if route else speaks_openai(request.path)
-            close = not request.keep_alive
-            self._fail(record, outcome, downstream, openai=openai, close=close, bare=request.method == "HEAD")
+            self._fail(
+                record,
+                outcome,
+                downstream,
+                path=request.path,
+                openai=route.openai if route else speaks_openai(request.path),
+                close=not request.keep_alive,
+                bare=request.method == "HEAD",
+            )
             return None
         return outcome
 
@@ -321,12 +327,16 @@ class Gateway:
         )
 
     def _fail(
-        self, record: Invocation, failure: Failure, downstream: Downstream, *, openai: bool, close: bool,
-        bare: bool = False,
+        self, record: Invocation, failure: Failure, downstream: Downstream, *, path: str, openai: bool,
+        close: bool, bare: bool = False,
     ) -> None:  # fmt: skip
         """Answer with a failure from before any attempt; ``bare`` leaves the body out, as HEAD wants it."""
         if openai:
             status, fields, body = openai_errors.error(failure, record.request_id)
+        elif path == "/":
+            # The SageMaker API: boto3 reads its errors' codes from the body alone.
+            status, fields, body = awsjson.failure(failure)
+            fields.append((b"x-amzn-RequestId", record.request_id.encode()))
         else:
             status, fields, body = invocation.error(
                 failure,
@@ -336,6 +346,8 @@ class Gateway:
                 endpoint=record.endpoint,
             )
         fields = [*fields, (b"content-length", str(len(body)).encode())]
+        if failure.problem is Problem.METHOD_NOT_ALLOWED and (route := match(path)) is not None:
+            fields.append((b"allow", b"GET, HEAD" if route.method == "GET" else route.method.encode()))
         if close:
             fields.append((b"connection", b"close"))
         head = http1.response_head(status, fields)

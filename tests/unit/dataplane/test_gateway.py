@@ -101,13 +101,30 @@ def test_an_unknown_openai_path_is_told_in_openais_form(two, path):
 
 @pytest.mark.parametrize(
     ("path", "method", "allowed"),
-    [(NATIVE, "GET", "POST"), ("/", "GET", "POST"), ("/healthz", "POST", "GET"), (STREAM, "PUT", "POST")],
+    [(NATIVE, "GET", "POST"), ("/healthz", "POST", "GET"), (STREAM, "PUT", "POST")],
 )
 def test_another_method_is_told_the_right_one(two, path, method, allowed):
     client, _ = two.send(path, method=method)
     status, _, message = native_error(client)
     assert status == 405
     assert message == f"{path} takes {allowed}, not {method}."
+    assert client.header(b"allow") == {"POST": b"POST", "GET": b"GET, HEAD"}[allowed]
+
+
+def test_refusals_of_the_sagemaker_api_have_their_code_in_the_body_where_boto3_reads_it(guarded):
+    client, _ = guarded.send("/", b"{}")
+    told = json.loads(client.body)
+    assert (client.status, told["__type"]) == (403, "UnrecognizedClientException")
+    assert "must be signed" in told["message"]
+    assert client.header(b"content-type") == b"application/x-amz-json-1.1"
+    client, _ = guarded.send("/", b"", "GET")
+    assert json.loads(client.body) == {
+        "__type": "UnknownOperationException",
+        "message": "/ takes POST, not GET.",
+    }
+    client = FakeDownstream()
+    guarded.gateway.reject("/", Failure(Problem.BODY_TOO_LARGE, "too large"), client)
+    assert json.loads(client.body)["__type"] == "RequestEntityTooLargeException"
 
 
 def test_another_method_on_an_openai_route_is_told_in_openais_form(two):
