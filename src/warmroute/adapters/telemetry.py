@@ -6,7 +6,8 @@ from collections.abc import Callable
 from warmroute.core.events import FailureCause, Invocation
 from warmroute.core.fleet import Target
 from warmroute.dataplane.ports import Clock
-from warmroute.observe import access_log, catalogue
+from warmroute.observe import catalogue
+from warmroute.observe.access_log import AccessLines
 from warmroute.observe.projection import Projection
 from warmroute.routing.health import HealthChange
 
@@ -89,6 +90,7 @@ class Telemetry:
         self._clock = clock
         self._on_health = on_health
         self._ended: list[Invocation] = []
+        self._lines = AccessLines()
 
     def invocation_ended(self, invocation: Invocation) -> None:
         """Keep the record for the next round of folding, which comes after `BATCH` of them.
@@ -108,9 +110,10 @@ class Telemetry:
             projection.invocation_ended(invocation)
         if self._log.wanted:
             # Records carry monotonic times; the log's are of the wall clock.
+            lines = self._lines
             offset_s = self._clock.wall_s() - self._clock.now_ns() / 1e9
             for invocation in ended:
-                self._log.add(access_log.line(invocation, offset_s + invocation.ended_ns / 1e9))
+                self._log.add(lines.line(invocation, offset_s + invocation.ended_ns / 1e9))
 
     def attempt_failed(self, target: Target, cause: FailureCause, *, again: bool) -> None:
         """Count the failure."""

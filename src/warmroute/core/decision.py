@@ -1,7 +1,8 @@
 """What routing answers: a target with a lease and the reason, or a refusal with the reason.
 
 Built once per attempt, hence msgspec structs: as immutable as a frozen dataclass at a quarter of the
-cost (0.3 against 1.4 µs for `Assigned`, Python 3.11).
+cost (0.3 against 1.4 µs for `Assigned`, Python 3.11). They are part of no reference cycle: a book does
+not know its leases, so the cycle collector need not look at them.
 """
 
 from enum import StrEnum
@@ -39,7 +40,7 @@ class Refusal(StrEnum):
     """Every one was tried by this invocation already."""
 
 
-class Lease(Struct):
+class Lease(Struct, gc=False):
     """A reservation on a target: taken with the pick, released exactly once.
 
     Not frozen: it is a row of the ledger, built once per attempt.
@@ -57,7 +58,7 @@ class Lease(Struct):
     released: bool = False
 
 
-class Assigned(Struct, frozen=True):
+class Assigned(Struct, frozen=True, gc=False):
     """A target was picked and reserved.
 
     Attributes:
@@ -84,7 +85,7 @@ class Assigned(Struct, frozen=True):
         return self.lease.target
 
 
-class Refused(Struct, frozen=True):
+class Refused(Struct, frozen=True, gc=False):
     """Nothing could be picked."""
 
     refusal: Refusal

@@ -41,20 +41,20 @@ class FailureCause(StrEnum):
 _NOTHING_RAN = frozenset({FailureCause.CONNECT_FAILED, FailureCause.STALE_CONNECTION, FailureCause.LOADING})
 
 
-class Completed(Struct, frozen=True):
+class Completed(Struct, frozen=True, gc=False):
     """The attempt's answer went through to its end (or was a client's mistake, answered by the model)."""
 
     lease: Lease
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """The instance failed the attempt."""
 
     lease: Lease
     cause: FailureCause
 
 
-class Cancelled(Struct, frozen=True):
+class Cancelled(Struct, frozen=True, gc=False):
     """The caller went away, or we ended the attempt ourselves; says nothing about the instance."""
 
     lease: Lease
@@ -63,7 +63,7 @@ class Cancelled(Struct, frozen=True):
 AttemptEnded = Completed | Failed | Cancelled
 
 
-class Invocation(Struct):
+class Invocation(Struct, gc=False):
     """The record of one invocation, handed to the projections once, when it has ended.
 
     Not frozen: it is filled in on the way and read once. Times are nanoseconds, 0 = did not happen.

@@ -53,15 +53,15 @@ class Gateway:
         self._request_ids = _id_prefix()
         self._count = secrets.randbits(40)
         self._places: dict[str, Place] = {}
-        self._answers: dict[RouteKind, _Answer] = {
-            RouteKind.NATIVE: self._native,
-            RouteKind.NATIVE_STREAM: self._native,
-            RouteKind.ENDPOINT_OPENAI: self._endpoint_openai,
-            RouteKind.PLAIN_OPENAI: self._plain_openai,
-            RouteKind.CONTROL: self._control,
-            RouteKind.MODELS: self._models,
-            RouteKind.HEALTHZ: self._healthz,
-            RouteKind.READYZ: self._readyz,
+        self._answers: dict[str, _Answer] = {
+            RouteKind.NATIVE.value: self._native,
+            RouteKind.NATIVE_STREAM.value: self._native,
+            RouteKind.ENDPOINT_OPENAI.value: self._endpoint_openai,
+            RouteKind.PLAIN_OPENAI.value: self._plain_openai,
+            RouteKind.CONTROL.value: self._control,
+            RouteKind.MODELS.value: self._models,
+            RouteKind.HEALTHZ.value: self._healthz,
+            RouteKind.READYZ.value: self._readyz,
         }
 
     def apply_fleet(self, fleet: Fleet) -> bool:
@@ -113,7 +113,7 @@ class Gateway:
         if request.method != route.method and (request.method, route.method) != ("HEAD", "GET"):
             text = f"{request.path} takes {route.method}, not {request.method}."
             return Failure(Problem.METHOD_NOT_ALLOWED, text)
-        return self._answers[route.kind](request, route, record, downstream)
+        return self._answers[route.name](request, route, record, downstream)
 
     def _native(
         self, request: Request, route: Route, record: Invocation, downstream: Downstream

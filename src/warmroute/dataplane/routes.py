@@ -1,6 +1,6 @@
 """From method and path to what is asked for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from urllib.parse import unquote
@@ -32,6 +32,9 @@ class Route:
         component: Inference component from the path.
         upstream_path: Where an instance serves it; empty for the native routes, which depend on the target.
         body_kind: How to read the body on the OpenAI routes.
+        name: The ``route`` label of metrics and log lines.
+        openai: Whether errors are told in OpenAI's form.
+        streaming: Whether the answer is an event stream of SageMaker's.
     """
 
     kind: RouteKind
@@ -41,20 +44,18 @@ class Route:
     upstream_path: str = ""
     body_kind: BodyKind | None = None
 
-    @property
-    def openai(self) -> bool:
-        """Whether errors are told in OpenAI's form."""
-        return self.kind in (RouteKind.ENDPOINT_OPENAI, RouteKind.PLAIN_OPENAI, RouteKind.MODELS)
+    # Derived once per route: routes are kept, and enum members are slow to compare on every request.
+    name: str = field(init=False)
+    openai: bool = field(init=False)
+    streaming: bool = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """The ``route`` label of metrics and log lines."""
-        return str(self.kind)
-
-    @property
-    def streaming(self) -> bool:
-        """Whether the answer is an event stream of SageMaker's."""
-        return self.kind is RouteKind.NATIVE_STREAM
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.kind.value)
+        object.__setattr__(
+            self, "openai",
+            self.kind in (RouteKind.ENDPOINT_OPENAI, RouteKind.PLAIN_OPENAI, RouteKind.MODELS),
+        )  # fmt: skip
+        object.__setattr__(self, "streaming", self.kind is RouteKind.NATIVE_STREAM)
 
 
 _FIXED = {

@@ -1,83 +1,76 @@
-"""One line of JSON per invocation. Never any prompt text, header value or credential."""
+"""One line of JSON per invocation. Never any prompt text, header value or credential.
+
+Members, in this order; those that did not happen are left out:
+
+``time`` (seconds since 1970 at the end), ``id`` (request id), ``status`` (HTTP status sent; 0 when the
+caller went away before), ``ms`` (from the whole request received to the end), ``first_byte_ms``,
+``bytes_in`` and ``bytes_out`` (bodies, before framing), ``in_flight`` (on the target at the decision),
+``rank`` (place in the key's order), ``attempts``, then ``route``, ``outcome``, ``principal``,
+``endpoint``, ``variant``, ``target``, ``strategy``, ``reason``, ``problem`` and ``cause``.
+"""
 
 import msgspec
 
 from warmroute.core.events import Invocation
 
+_TAILS_MAX = 4096
+"""Ends of lines kept: as many as there are combinations of labels in a busy fleet."""
+_LABELS = (
+    "route", "outcome", "principal", "endpoint", "variant",
+    "target", "strategy", "reason", "problem", "cause",
+)  # fmt: skip
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An access log line; what did not happen is left out.
 
-    Attributes:
-        time: Seconds since 1970 at the end of the invocation.
-        id: Request id.
-        route: What was asked for.
-        status: HTTP status sent; 0 when the caller went away before.
-        outcome: ``completed``, ``failed``, ``cancelled`` or ``rejected``.
-        ms: From the whole request received to the end, milliseconds.
-        first_byte_ms: To the first byte of the answer.
-        bytes_in: Request body.
-        bytes_out: Response body, before framing.
-        principal: Who was authenticated.
-        endpoint: As invoked.
-        variant: That served it.
-        target: That served the last attempt.
-        strategy: Of the variant.
-        reason: Why this target.
-        rank: Its place in the key's order.
-        in_flight: On the target at the decision.
-        attempts: Tries made.
-        problem: Row of the error table.
-        cause: How the last attempt failed.
+class AccessLines:
+    """Spells records as lines.
+
+    Most of a line is labels, which repeat from one invocation to the next: their JSON is kept.
     """
 
-    time: float
-    id: str
-    route: str
-    status: int
-    outcome: str
-    ms: float
-    first_byte_ms: float | None = None
-    bytes_in: int = 0
-    bytes_out: int = 0
-    principal: str = ""
-    endpoint: str = ""
-    variant: str = ""
-    target: str = ""
-    strategy: str = ""
-    reason: str = ""
-    rank: int = -1
-    in_flight: int | None = None
-    attempts: int = 0
-    problem: str = ""
-    cause: str = ""
+    __slots__ = ("_tails",)
 
+    def __init__(self) -> None:
+        self._tails: dict[tuple[str, ...], str] = {}
 
-_encoder = msgspec.json.Encoder()
+    def __len__(self) -> int:
+        """Return how many combinations of labels are kept."""
+        return len(self._tails)
 
+    def line(self, record: Invocation, wall_s: float) -> bytes:
+        """Return the line of an invocation that has ended, with its line feed.
 
-def line(record: Invocation, wall_s: float) -> bytes:
-    """Return the line of an invocation that has ended, with its line feed.
+        Args:
+            record: Of the invocation.
+            wall_s: Seconds since 1970 at its end.
 
-    Args:
-        record: Of the invocation.
-        wall_s: Seconds since 1970, now.
+        Cost:
+            About 1.5 µs.
+        """
+        labels = (
+            record.route, record.outcome, record.principal, record.endpoint, record.variant, record.target,
+            record.strategy, record.reason, record.problem, record.cause,
+        )  # fmt: skip
+        tail = self._tails.get(labels)
+        if tail is None:
+            tail = self._keep(labels)
+        started_ns = record.started_ns
+        first_byte = ""
+        if record.first_byte_ns:
+            first_byte = f',"first_byte_ms":{(record.first_byte_ns - started_ns) / 1e6:.3f}'
+        attempts = ""
+        if record.attempts:
+            rank = f',"rank":{record.rank}' if record.rank >= 0 else ""
+            attempts = f',"in_flight":{record.in_flight}{rank},"attempts":{record.attempts}'
+        return (
+            f'{{"time":{wall_s:.3f},"id":"{record.request_id}","status":{record.status},'
+            f'"ms":{(record.ended_ns - started_ns) / 1e6:.3f}{first_byte},"bytes_in":{record.bytes_in},'
+            f'"bytes_out":{record.bytes_out}{attempts}{tail}'
+        ).encode()
 
-    Cost:
-        About 2 µs.
-    """
-    first_byte_ms = None
-    if record.first_byte_ns:
-        first_byte_ms = round((record.first_byte_ns - record.started_ns) / 1e6, 3)
-    return (
-        _encoder.encode(
-            Line(
-                round(wall_s, 3), record.request_id, record.route, record.status, record.outcome,
-                round((record.ended_ns - record.started_ns) / 1e6, 3), first_byte_ms, record.bytes_in,
-                record.bytes_out, record.principal, record.endpoint, record.variant, record.target,
-                record.strategy, record.reason, record.rank, record.in_flight if record.attempts else None,
-                record.attempts, record.problem, record.cause,
-            )
-        )
-        + b"\n"
-    )  # fmt: skip
+    def _keep(self, labels: tuple[str, ...]) -> str:
+        if len(self._tails) >= _TAILS_MAX:
+            self._tails.clear()
+        present = {name: value for name, value in zip(_LABELS, labels, strict=True) if value}
+        tail = "," + msgspec.json.encode(present).decode()[1:] + "\n"
+        self._tails[labels] = tail
+        return tail

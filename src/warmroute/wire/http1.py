@@ -62,7 +62,8 @@ def framing_problem(version: str, headers: Headers) -> str | None:
 def response_head(status: int, fields: HeaderList) -> bytes:
     """Return status line and header fields, up to the empty line that ends them."""
     parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status]
-    parts += [b"%b: %b\r\n" % field for field in fields]
+    for name, value in fields:  # four parts a field: joined at once, half the cost of formatting each
+        parts += (name, b": ", value, b"\r\n")
     parts.append(b"\r\n")
     return b"".join(parts)
 
@@ -78,7 +79,8 @@ def request_head(method: str, path: str, fields: HeaderList) -> bytes:
 def fields_after(start: bytes, fields: HeaderList, length: int) -> bytes:
     """Return a head whose first lines are there already, with more fields and the body's length."""
     parts = [start]
-    parts += [b"%b: %b\r\n" % field for field in fields]
+    for name, value in fields:
+        parts += (name, b": ", value, b"\r\n")
     parts.append(b"content-length: %d\r\n\r\n" % length)
     return b"".join(parts)
 

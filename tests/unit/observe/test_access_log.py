@@ -1,9 +1,11 @@
+import inspect
 import json
 
 import pytest
 
 from warmroute.core.events import Invocation
 from warmroute.observe import access_log
+from warmroute.observe.access_log import AccessLines
 
 MS = 1_000_000
 
@@ -21,7 +23,7 @@ def record(**more):
 
 
 def read(invocation, wall_s=1_790_000_000.0):
-    line = access_log.line(invocation, wall_s)
+    line = AccessLines().line(invocation, wall_s)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return json.loads(line)
@@ -64,6 +66,8 @@ def test_what_did_not_happen_is_left_out():
         "status": 400,
         "outcome": "rejected",
         "ms": 250.0,
+        "bytes_in": 0,
+        "bytes_out": 0,
         "problem": "bad_request",
     }
 
@@ -87,5 +91,25 @@ def test_no_text_can_break_the_line(text):
 
 
 def test_a_line_knows_every_member_that_is_documented():
-    documented = access_log.Line.__doc__
-    assert all(f"    {field}: " in documented for field in access_log.Line.__struct_fields__)
+    everything = record(
+        endpoint="e", variant="v", target="i", strategy="s", reason="r",
+        principal="p", problem="x", cause="c",
+        rank=1, attempts=1, first_byte_ns=1001 * MS,
+    )  # fmt: skip
+    assert all(f"``{member}``" in inspect.getdoc(access_log) for member in read(everything))
+
+
+def test_the_labels_of_one_invocation_never_stick_to_the_next():
+    lines = AccessLines()
+    first = json.loads(lines.line(record(target="i-1", problem="bad_request"), 1.0))
+    second = json.loads(lines.line(record(target="i-2"), 1.0))
+    again = json.loads(lines.line(record(target="i-1", problem="bad_request"), 1.0))
+    assert first == again
+    assert (second["target"], "problem" in second) == ("i-2", False)
+
+
+def test_the_kept_labels_are_bounded():
+    lines = AccessLines()
+    for number in range(10_000):
+        assert json.loads(lines.line(record(target=f"i-{number}"), 1.0))["target"] == f"i-{number}"
+    assert len(lines) <= 4096
