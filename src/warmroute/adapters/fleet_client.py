@@ -22,8 +22,8 @@ from warmroute.core.stream import Applied, Counters, FromRouter, Hello, Publish,
 _log = logging.getLogger(__name__)
 
 RECONNECT_S_MIN: Final = 0.05
-RECONNECT_S_MAX: Final = 1.0
-"""Between two tries to reach control. It restarts within a second or two, and a try costs nothing."""
+RECONNECT_S_MAX: Final = 0.25
+"""Between two tries to reach control. It restarts within a second or two, and a try costs next to nothing."""
 
 
 def load_fleet(path: str | Path) -> Fleet | None:

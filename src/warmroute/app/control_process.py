@@ -12,10 +12,10 @@ is read in a thread meanwhile, for the first call.
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +51,8 @@ _log = logging.getLogger("warmroute.control")
 
 STUCK_S: Final = 30.0
 """Without a reconcile step for that long, /healthz says so."""
+HTTP_END_S: Final = 2.0
+"""For calls under way to be answered at the end; uvicorn cuts them off after half of it."""
 GRACE_SHARE: Final = 0.8
 """Of the time to stop, what instances get between being asked and being made to."""
 
@@ -149,6 +151,7 @@ class ControlProcess:
             Sources(self._store, self._reconciler, self.service, self._fleet_server)
         )
         self._servers: list[_Server] = []
+        self._http_ended = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then stop what has to be stopped.
@@ -156,7 +159,6 @@ class ControlProcess:
         Raises:
             ConfigurationError: A socket cannot be made.
         """
-        begin_s = time.monotonic()
         await self._fleet_server.start(self._options.stream_path)
         self._tasks.spawn(self._load_schema(), name="service model")
         end_reconciling = self._tasks.spawn(self._reconciler.run(), name="reconcile")
@@ -167,7 +169,7 @@ class ControlProcess:
         self._listen(admin, socket.socket(fileno=self._options.admin_fd))
         if self._options.declare is not None:
             self._tasks.spawn(self._declare(), name="flags of serve")
-        _log.info("control serves after %.2f s", time.monotonic() - begin_s)
+        _log.info("control serves, pid %d", os.getpid())
         await stop.wait()
         end_reconciling()
         await self._end()
@@ -186,7 +188,16 @@ class ControlProcess:
         )
         server = _Server(config)
         self._servers.append(server)
-        self._tasks.spawn(server.serve(sockets=[listener]), name="http")
+        self._tasks.spawn(self._serve_http(server, listener), name="http")
+
+    async def _serve_http(self, server: _Server, listener: socket.socket) -> None:
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            listener.close()
+            self._servers.remove(server)
+            if not self._servers:
+                self._http_ended.set()
 
     async def _end(self) -> None:
         for server in self._servers:
@@ -198,6 +209,9 @@ class ControlProcess:
                     await self._reconciler.stop_instances(grace_s)
             except TimeoutError:
                 _log.warning("Not every instance has stopped in time.")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HTTP_END_S):
+                await self._http_ended.wait()
         await self._fleet_server.close()
         await self._tasks.cancel_all()
         self._store.close()
