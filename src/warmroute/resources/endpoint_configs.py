@@ -14,13 +14,37 @@ from warmroute.core import limits
 from warmroute.core.fleet import Routing, RoutingStrategy
 from warmroute.core.ids import VariantName
 from warmroute.resources.arns import Kind
-from warmroute.resources.errors import ApiCode, ApiError, already_exists, invalid, not_found, unsupported
+from warmroute.resources.errors import (
+    ApiCode,
+    ApiError,
+    already_exists,
+    invalid,
+    not_found,
+    refuse_members,
+    unsupported,
+)
 from warmroute.resources.listing import Listing, page
 from warmroute.resources.models import launch_of
 from warmroute.resources.records import EndpointConfigRecord, JsonObject, ModelRecord, VariantRecord
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
 
+_KEPT_MEMBERS = frozenset(
+    {
+        "EndpointConfigName", "ProductionVariants", "Tags", "MetricsConfig", "DataCaptureConfig",
+        "KmsKeyId", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation",
+    }
+)  # fmt: skip
+_KEPT_VARIANT_MEMBERS = frozenset(
+    {
+        "VariantName", "ModelName", "InstanceType", "InitialInstanceCount", "InitialVariantWeight",
+        "RoutingConfig", "ContainerStartupHealthCheckTimeoutInSeconds", "ManagedInstanceScaling",
+        # Stored and returned:
+        "AcceleratorType", "CapacityReservationConfig", "CoreDumpConfig", "EnableSSMAccess",
+        "InferenceAmiVersion", "ModelDataDownloadTimeoutInSeconds",
+        "VariantInstanceProvisionTimeoutInSeconds", "VolumeSizeInGB",
+    }
+)  # fmt: skip
 _REFUSED_MEMBERS = {
     "AsyncInferenceConfig": "Invoke the endpoint in real time or as a response stream.",
     "ExplainerConfig": "Leave it out.",
@@ -32,6 +56,13 @@ _REFUSED_VARIANT_MEMBERS = {
     "InstancePools": "Give InstanceType and InitialInstanceCount.",
     "AcceleratorPartitionLayouts": "Declare an instance type for the partition in the settings.",
 }
+STRATEGIES = (
+    RoutingStrategy.RANDOM,
+    RoutingStrategy.LEAST_OUTSTANDING_REQUESTS,
+    RoutingStrategy.PREFIX_AWARE,
+)
+"""Those that are built. KV_AWARE comes later, and the service model may grow others."""
+_KEPT_ROUTING_MEMBERS = frozenset({"RoutingStrategy", "PrefixAwareRoutingConfig"})
 ECHOED_MEMBERS = ("MetricsConfig",)
 """Members of a config that DescribeEndpoint repeats."""
 ECHOED_VARIANT_MEMBERS = ("ManagedInstanceScaling",)
@@ -72,9 +103,8 @@ def create_endpoint_config(request: JsonObject, tables: Tables, context: Context
 
 
 def _check_config(request: JsonObject) -> None:
-    for member, instead in _REFUSED_MEMBERS.items():
-        if request.get(member):
-            raise unsupported(member, instead)
+    where = f'endpoint configuration "{request["EndpointConfigName"]}"'
+    refuse_members(request, where=where, kept=_KEPT_MEMBERS, refused=_REFUSED_MEMBERS)
     capture = request.get("DataCaptureConfig")
     if capture is not None and capture.get("EnableCapture", True):
         raise unsupported("DataCaptureConfig", "Leave it out or set EnableCapture to false.")
@@ -85,9 +115,12 @@ def _check_variant(variant: JsonObject, seen: set[str]) -> None:
     if name in seen:
         raise invalid(f'The variant name "{name}" was non-unique within the request.')
     seen.add(name)
-    for member, instead in _REFUSED_VARIANT_MEMBERS.items():
-        if variant.get(member):
-            raise unsupported(f'{member} of variant "{name}"', instead)
+    refuse_members(
+        variant,
+        where=f'variant "{name}"',
+        kept=_KEPT_VARIANT_MEMBERS,
+        refused=_REFUSED_VARIANT_MEMBERS,
+    )
     if "ModelName" not in variant:
         raise unsupported(
             f'A variant without ModelName ("{name}"), as endpoints with inference components have it,',
@@ -126,14 +159,15 @@ def routing_of(config: JsonObject, variant: str) -> Routing:
     Raises:
         ApiError: The members do not fit together, or the strategy is not built yet.
     """
+    where = f'RoutingConfig of variant "{variant}"'
+    refuse_members(config, where=where, kept=_KEPT_ROUTING_MEMBERS, refused={})
+    if config["RoutingStrategy"] not in STRATEGIES:
+        allowed = ", ".join(STRATEGIES)
+        raise unsupported(
+            f"RoutingStrategy {config['RoutingStrategy']} in {where}", f"This version serves {allowed}."
+        )
     strategy = RoutingStrategy(config["RoutingStrategy"])
     prefix: dict[str, Any] | None = config.get("PrefixAwareRoutingConfig")
-    where = f'RoutingConfig of variant "{variant}"'
-    if strategy is RoutingStrategy.KV_AWARE:
-        raise unsupported(
-            f"RoutingStrategy KV_AWARE in {where}",
-            "Use PREFIX_AWARE, LEAST_OUTSTANDING_REQUESTS or RANDOM; KV_AWARE comes in a later version.",
-        )
     if strategy is not RoutingStrategy.PREFIX_AWARE:
         if prefix is not None:
             raise invalid(

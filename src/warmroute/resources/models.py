@@ -7,13 +7,33 @@ from typing import Any
 
 from warmroute.core import limits
 from warmroute.resources.arns import Kind
-from warmroute.resources.errors import ApiCode, ApiError, already_exists, invalid, not_found, unsupported
+from warmroute.resources.errors import (
+    ApiCode,
+    ApiError,
+    already_exists,
+    invalid,
+    not_found,
+    refuse_members,
+    unsupported,
+)
 from warmroute.resources.listing import Listing, page
 from warmroute.resources.records import JsonObject, Launch, ModelRecord
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
 
-_REFUSED_MEMBERS = {
+_KEPT_MEMBERS = frozenset(
+    {
+        "ModelName", "PrimaryContainer", "Containers", "Tags",  # honoured; the others are stored and returned
+        "InferenceExecutionConfig", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation",
+    }
+)  # fmt: skip
+_KEPT_CONTAINER_MEMBERS = frozenset(
+    {
+        "Image", "ModelDataUrl", "ModelDataSource", "Environment", "Mode",
+        "ContainerHostname", "ImageConfig", "MultiModelConfig", "ContainerMetricsConfig",
+    }
+)  # fmt: skip
+_REFUSED_CONTAINER_MEMBERS = {
     "ModelPackageName": "Name the image in Image and the model in ModelDataUrl.",
     "AdditionalModelDataSources": "Put everything the server needs where ModelDataUrl points.",
     "InferenceSpecificationName": "It chooses within a model package, and those are not supported.",
@@ -31,6 +51,7 @@ def create_model(request: JsonObject, tables: Tables, context: Context) -> Outco
     """
     name = request["ModelName"]
     arn = context.place.arn(Kind.MODEL, name)
+    refuse_members(request, where=f'model "{name}"', kept=_KEPT_MEMBERS, refused={})
     container = container_of(request)
     if container is None:
         raise invalid(
@@ -64,9 +85,12 @@ def container_of(document: JsonObject) -> JsonObject | None:
 
 
 def _check_container(container: JsonObject, model: str) -> None:
-    for member, instead in _REFUSED_MEMBERS.items():
-        if container.get(member):
-            raise unsupported(f'{member} of model "{model}"', instead)
+    refuse_members(
+        container,
+        where=f'model "{model}"',
+        kept=_KEPT_CONTAINER_MEMBERS,
+        refused=_REFUSED_CONTAINER_MEMBERS,
+    )
     if container.get("Mode") == "MultiModel":
         raise unsupported(f'Mode MultiModel of model "{model}"', "Use SingleModel.")
     environment: dict[str, str] = container.get("Environment", {})

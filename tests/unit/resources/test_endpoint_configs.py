@@ -44,7 +44,10 @@ def test_a_config_is_kept_described_listed_and_deleted(api, make_variant):
         ({"InitialInstanceCount": None}, 'Variant "v" has no InitialInstanceCount'),
         ({"ManagedInstanceScaling": {"Status": "ENABLED"}}, "ManagedInstanceScaling"),
         ({"ModelName": "x"}, "Could not find model"),
-        ({"RoutingConfig": {"RoutingStrategy": "KV_AWARE"}}, "KV_AWARE"),
+        ({"RoutingConfig": {"RoutingStrategy": "KV_AWARE"}}, "RoutingStrategy KV_AWARE in RoutingConfig"),
+        ({"RoutingConfig": {"RoutingStrategy": "OF_A_LATER_MODEL"}}, "This version serves RANDOM, "),
+        ({"RoutingConfig": PREFIX_AWARE | {"LaterConfig": {"x": 1}}}, "LaterConfig of RoutingConfig"),
+        ({"OfALaterModel": True}, 'OfALaterModel of variant "v" is not supported by warmroute. Leave it out.'),
         ({"RoutingConfig": PREFIX_AWARE | {"RoutingStrategy": "RANDOM"}}, "only with RoutingStrategy PREFIX_AWARE"),
         ({"RoutingConfig": {"RoutingStrategy": "PREFIX_AWARE"}}, "Missing: PrefixLength, ConcurrencyThreshold."),
         (
@@ -68,7 +71,7 @@ def test_variants_that_cannot_be_honoured_are_refused(api, make_variant, changes
 def test_configs_that_cannot_be_honoured_are_refused(api, make_variant, member):
     api.model()
     assert create(api, [make_variant()], **{member: {"x": 1}}).message.startswith(
-        f"{member} is not supported"
+        f"{member} of endpoint configuration"
     )
 
 
