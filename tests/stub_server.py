@@ -431,7 +431,7 @@ def _reset(writer) -> None:
 
 
 def _json_or_none(body: bytes) -> dict | None:
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(body)
         return value if isinstance(value, dict) else None
     return None

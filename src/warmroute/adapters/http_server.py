@@ -7,6 +7,7 @@ client goes; what arrives of further requests waits its turn, up to a bound.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
@@ -99,7 +100,9 @@ class ServerConnection(asyncio.Protocol):
         "_dropped",
         "_fields",
         "_head_bytes",
+        "_head_without_upgrade",
         "_headers_done",
+        "_held",
         "_listener",
         "_loop",
         "_parser",
@@ -128,7 +131,9 @@ class ServerConnection(asyncio.Protocol):
         self._closing = False
         self._dropped = 0
         self._head_bytes = 0
+        self._head_without_upgrade = b""
         self._headers_done = False
+        self._held: Callable[[], None] | None = None  # what to say when the requests before are answered
         self._url = b""
         self._fields: HeaderList = []
         self._body: list[bytes] = []
@@ -156,20 +161,30 @@ class ServerConnection(asyncio.Protocol):
             self._queued_bytes += len(data)
             if self._queued_bytes > limits.PIPELINED_BYTES_MAX:
                 self._pause_reading()
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # The request itself is whole. No upgrade is offered, so the connection ends after its answer.
-            self._no_more_requests()
-        except httptools.HttpParserError as error:
-            if self._reading is not _DROP:
-                self._refuse(
-                    Failure(Problem.LENGTH_UNREADABLE, f"This is not HTTP as we read it: {_told(error)}.")
-                )
-            return
+        self._feed(data)
         if self._reading is _HEAD and self._head_bytes > self._listener.bounds.head_bytes:
             self._refuse(self._head_too_large())
         self._next()
+
+    def _feed(self, data: bytes) -> None:
+        while data:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # llhttp stops here, but we stay with HTTP/1.1: the request is read again without its offer.
+                data = self._head_without_upgrade + data[upgrade.args[0] :]
+                if not self._head_without_upgrade:  # CONNECT, which ends the connection
+                    self._no_more_requests()
+                    return
+                self._head_without_upgrade = b""
+                self._parser = httptools.HttpRequestParser(self)
+            except httptools.HttpParserError as error:
+                if not self._dropping:
+                    text = f"This is not HTTP as we read it: {_told(error)}."
+                    self._refuse(Failure(Problem.LENGTH_UNREADABLE, text))
+                return
+            else:
+                return
 
     def eof_received(self) -> bool:
         """Take a client that stops sending as one that is gone, as most proxies do."""
@@ -229,12 +244,18 @@ class ServerConnection(asyncio.Protocol):
         if len(headers) != len(fields):
             headers = collect(fields)
         path, query = _split(self._url)
-        request = Request(_METHODS.get(parser.get_method(), "?"), path, query, headers, fields)
+        method = parser.get_method()
+        version = parser.get_http_version()
+        if b"upgrade" in headers and method != b"CONNECT" and parser.should_upgrade():
+            kept = b"".join(b"%b: %b\r\n" % field for field in fields if field[0] != b"upgrade")
+            line = b"%b %b HTTP/%b\r\n" % (method, self._url, version.encode())
+            self._head_without_upgrade = line + kept + b"\r\n"
+            return
+        request = Request(_METHODS.get(method) or method.decode("ascii"), path, query, headers, fields)
         self._request = request
         request.keep_alive = parser.should_keep_alive() and not self._listener.draining
-        version = parser.get_http_version()
         if version != "1.1":
-            request.chunks_allowed = False
+            request.keep_alive = request.chunks_allowed = False
         problem = http1.framing_problem(version, headers)
         if problem is not None:
             self._refuse(Failure(Problem.LENGTH_UNREADABLE, problem))
@@ -249,14 +270,15 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(self._body_too_large(int(length)))
             return
         self._reading = _BODY
-        if b"expect" in headers and self._underway is None and headers[b"expect"].lower() == b"100-continue":
-            self.write(http1.CONTINUE)
+        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+            self._held = self._say_continue
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body."""
         if self._reading is _DROP:
             return
         listener = self._listener
+        self._held = None  # the client does not wait for a word
         self._body_bytes += len(data)
         listener.buffered_bytes += len(data)
         self._body.append(data)
@@ -273,7 +295,7 @@ class ServerConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The request is whole: it waits its turn, which is mostly now."""
-        if self._reading is _DROP:
+        if self._reading is _DROP or self._head_without_upgrade:
             return
         request = self._request
         assert request is not None, "a complete message has a head"
@@ -302,10 +324,12 @@ class ServerConnection(asyncio.Protocol):
         self._underway = None
         self.release_body()
         self._since_s = self._loop.time()
-        if close or self._listener.draining or self._reading is _DROP:
+        if close or self._listener.draining:
             self._close()
-        elif self._queue or self._paused_reading:
+        elif self._queue or self._paused_reading or self._held is not None:
             self._loop.call_soon(self._next)
+        elif self._reading is _DROP:
+            self._close()
 
     @property
     def _dropping(self) -> bool:
@@ -319,7 +343,13 @@ class ServerConnection(asyncio.Protocol):
             self._paused_reading = False
             if self._transport is not None and not self._closing:
                 self._transport.resume_reading()
-        if self._underway is not None or self._closing or not self._queue:
+        if self._underway is not None or self._closing:
+            return
+        if not self._queue:
+            held = self._held
+            self._held = None
+            if held is not None:
+                held()
             return
         request = self._queue.popleft()
         self._current_bytes = len(request.body)
@@ -328,10 +358,12 @@ class ServerConnection(asyncio.Protocol):
             self._underway = underway
 
     def _no_more_requests(self) -> None:
-        for request in self._queue:
-            request.keep_alive = False
+        if self._queue:
+            self._queue[-1].keep_alive = False
         self._reading = _DROP
-        self._next()
+
+    def _say_continue(self) -> None:
+        self.write(http1.CONTINUE)
 
     def _release_bodies(self) -> None:
         self.release_body()
@@ -346,17 +378,17 @@ class ServerConnection(asyncio.Protocol):
 
     # --- refusing ---------------------------------------------------------------------------
     def _refuse(self, failure: Failure) -> None:
-        """Answer with an error, then read and drop what the client still sends, and close."""
+        """Answer with an error in its turn, reading and dropping what the client still sends; then close."""
         self._release_unfinished()
-        if self._underway is not None:
-            # A later request on this connection is unreadable; the present one is answered first.
-            self._reading = _DROP
-            return
-        path = self._url.decode("latin-1").partition("?")[0]
         self._reading = _DROP
         self._dropped = 0
-        self._since_s = self._loop.time()
-        self._listener.gateway.reject(path, failure, _Refusal(self))
+        path = self._url.decode("latin-1").partition("?")[0]
+
+        def tell() -> None:
+            self._since_s = self._loop.time()
+            self._listener.gateway.reject(path, failure, _Refusal(self))
+
+        self._held = tell
 
     def _drop(self, data: bytes) -> None:
         self._dropped += len(data)
@@ -390,19 +422,14 @@ class ServerConnection(asyncio.Protocol):
                     self._close()
             case Reading.HEAD:
                 if waited > bounds.head_read_s:
-                    self._refuse(
-                        Failure(
-                            Problem.REQUEST_TIMEOUT, f"The headers took longer than {bounds.head_read_s:g} s."
-                        )
-                    )
+                    text = f"The headers took longer than {bounds.head_read_s:g} s."
+                    self._refuse(Failure(Problem.REQUEST_TIMEOUT, text))
+                    self._next()
             case Reading.BODY:
                 if waited > bounds.body_idle_s:
-                    self._refuse(
-                        Failure(
-                            Problem.REQUEST_TIMEOUT,
-                            f"Nothing of the request body came for {bounds.body_idle_s:g} s.",
-                        )
-                    )
+                    text = f"Nothing of the request body came for {bounds.body_idle_s:g} s."
+                    self._refuse(Failure(Problem.REQUEST_TIMEOUT, text))
+                    self._next()
             case Reading.DROP:
                 if waited > LINGER_S_MAX:
                     self._close()

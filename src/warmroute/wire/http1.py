@@ -51,6 +51,8 @@ def framing_problem(version: str, headers: Headers) -> str | None:
         return None
     if version not in ("1.1", "1.0"):
         return f"HTTP version {version} is not supported; use 1.1 or 1.0."
+    if version == "1.0" and b"transfer-encoding" in headers:
+        return "HTTP/1.0 has no Transfer-Encoding; use Content-Length, or HTTP/1.1."
     coding = headers.get(b"transfer-encoding", b"chunked")
     if coding.strip().lower() != b"chunked":
         return f"Transfer-Encoding is {coding.decode('latin-1')!r}; only 'chunked' is supported."

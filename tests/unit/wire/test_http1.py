@@ -79,6 +79,11 @@ def test_framing_that_can_be_read_in_one_way_only_is_no_problem(version, headers
             "Transfer-Encoding is 'é'; only 'chunked' is supported.",
         ),
         ("1.1", {b"transfer-encoding": b"chunked"}, "The Host header is missing."),
+        (
+            "1.0",
+            HOST | {b"transfer-encoding": b"chunked"},
+            "HTTP/1.0 has no Transfer-Encoding; use Content-Length, or HTTP/1.1.",
+        ),
     ],
 )
 def test_framing_that_others_might_read_differently_is_told(version, headers, words):
