@@ -212,7 +212,7 @@ def _memory_bars(results: Results) -> list[Bar]:
         # From the second mark on: by then buffers, connections and caches of fixed size are there.
         marks = sorted(memory.by_prompts)
         prompts = marks[-1] - marks[1]
-        growth = (memory.by_prompts[marks[-1]] - memory.by_prompts[marks[1]]) / KIB
+        growth = memory.by_prompts[marks[-1]] / memory.by_prompts[marks[1]] - 1
     return [
         Bar(
             "router process idle",
@@ -221,10 +221,10 @@ def _memory_bars(results: Results) -> list[Bar]:
             None if idle is None else idle <= 60,
         ),
         Bar(
-            f"growth over {prompts:,} unique prompts",
-            "flat (<= 1 MB)",
-            _number(growth, "{:+.1f} MB"),
-            None if growth is None else growth <= 1,
+            f"growth over {prompts:,} more unique prompts" if prompts else "growth over unique prompts",
+            "flat (<= 5 %)",
+            _number(growth, "{:+.1%}"),
+            None if growth is None else growth <= 0.05,
         ),
         Bar(
             "memory per open stream",

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import resource
 import signal
@@ -60,7 +61,7 @@ class Settings:
     streams: int = 500
     stream_seconds: float = 4.0
     memory_streams: tuple[int, ...] = (500, 2000)
-    unique_prompts: tuple[int, ...] = (10_000, 50_000)
+    unique_prompts: tuple[int, ...] = (50_000, 100_000)
     settle_seconds: float = 2.0
 
 
@@ -246,14 +247,14 @@ def _one_unique(run: Run, row: Row, server: Server) -> dict[int, int]:
     file = run.folder / "unique.bin"
     file.write_bytes(len(request).to_bytes(4, "big") + request)
     found = {0: measure.rss_kib(server.pids)}
-    sent = 0
+    sent, seconds = 0, 1
     for goal in sorted(run.settings.unique_prompts):
         while sent < goal:
             run.progress.say(f"memory over unique prompts, {sent:,} of {goal:,}: {row.name}")
             made = load.run_load(
                 server.port,
                 clients=16,
-                seconds=1,
+                seconds=seconds,
                 requests=file,
                 placement=run.placement,
                 pids=server.pids,
@@ -262,6 +263,8 @@ def _one_unique(run: Run, row: Row, server: Server) -> dict[int, int]:
             if not made.requests:
                 raise load.LoadFailed("no request was answered")
             sent += made.requests
+            # As few runs as can be: each opens new connections, and it is prompts that are to be counted.
+            seconds = min(20, max(1, math.ceil((goal - sent) / made.per_second)))
         found[goal] = measure.rss_kib(server.pids)
     return found
 
@@ -327,7 +330,7 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, Settings]:
     if options.seconds:
         settings = dataclasses.replace(settings, seconds=options.seconds)
     if options.long:
-        settings = dataclasses.replace(settings, unique_prompts=(10_000, 50_000, 1_000_000))
+        settings = dataclasses.replace(settings, unique_prompts=(50_000, 100_000, 1_000_000))
     return options, settings
 
 
