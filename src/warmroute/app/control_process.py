@@ -200,6 +200,7 @@ class ControlProcess:
                 self._http_ended.set()
 
     async def _end(self) -> None:
+        self.service.close()
         for server in self._servers:
             server.should_exit = True
         if not self._options.keep_instances:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from warmroute.controlplane.health import HealthBook, period_s
+from warmroute.controlplane.health import HealthChecks
 from warmroute.controlplane.ports import (
     Clock,
-    Health,
     HealthProbe,
     InstanceFact,
     InstanceOrder,
@@ -107,14 +106,13 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._provider = provider
-        self._probe = probe
         self._routers = routers
         self._tasks = tasks
         self._clock = clock
         self._rules = rules
         self._identity = identity
         self._new_id = new_id
-        self._health = HealthBook()
+        self._health = HealthChecks(probe=probe, tasks=tasks, clock=clock, rules=rules, on_news=self.kick)
         self._told = _Told()
         self._actions = _Actions()
         self._since_s: float | None = None
@@ -148,6 +146,11 @@ class Reconciler:
         """Wait until records have changed."""
         await self._changed.wait()
 
+    def wake(self) -> None:
+        """Wake everybody who waits in ``changed``."""
+        before, self._changed = self._changed, asyncio.Event()
+        before.set()
+
     async def run(self) -> None:
         """Step for ever. A step that fails is logged and tried again."""
         while True:
@@ -178,11 +181,11 @@ class Reconciler:
             work = self._plan(facts)
             self._told.fleet = work.fleet
             if work.changed:
-                self._announce_change()
+                self.wake()
             self._forget(facts, work.instances)
             for record in work.start:
                 self._act(record.instance_id, "start", self._start(record))
-            self._check_health(facts, work.instances)
+            self._health.check(facts, work.instances)
             if await self._publish():
                 self.kick()
             for instance_id in work.stop:
@@ -396,37 +399,6 @@ class Reconciler:
         self._told.acked_version = fleet.version
         return True
 
-    def _check_health(
-        self, facts: Mapping[InstanceId, InstanceFact], instances: Mapping[InstanceId, InstanceRecord]
-    ) -> None:
-        now_s = self._clock.wall_s()
-        running = 0
-        for instance_id, record in instances.items():
-            fact = facts.get(instance_id)
-            if fact is None or fact.phase is not InstancePhase.RUNNING:
-                continue
-            if record.state not in (InstanceState.STARTING, InstanceState.IN_SERVICE):
-                continue
-            checkup = self._health.checkup(instance_id, fact.generation)
-            running += checkup.running
-            if checkup.running or checkup.due_s > now_s or running >= limits.HEALTH_PROBES_AT_ONCE_MAX:
-                continue
-            checkup.running = True
-            running += 1
-            self._tasks.spawn(self._ask(record, fact), name=f"health {instance_id}")
-
-    async def _ask(self, record: InstanceRecord, fact: InstanceFact) -> None:
-        checkup = self._health.checkup(record.instance_id, fact.generation)
-        image = self._rules.image(record.launch)
-        health = Health(ready=False, detail="The health check itself failed.")
-        try:
-            health = await self._probe.probe(fact, image.health_path if image is not None else None)
-        finally:
-            checkup.running = False
-            checkup.due_s = self._clock.wall_s() + period_s(record, self._clock.wall_s())
-            if checkup.record(health):
-                self.kick()
-
     def _forget(
         self, facts: Mapping[InstanceId, InstanceFact], instances: Mapping[InstanceId, InstanceRecord]
     ) -> None:
@@ -435,11 +407,6 @@ class Reconciler:
         actions = self._actions
         actions.refused = {key: text for key, text in actions.refused.items() if key in known}
         actions.again_s = {key: time_s for key, time_s in actions.again_s.items() if key[0] in known}
-
-    def _announce_change(self) -> None:
-        """Wake everybody who waits in ``changed``."""
-        before, self._changed = self._changed, asyncio.Event()
-        before.set()
 
 
 def _is_quiet(one: Plan) -> bool:

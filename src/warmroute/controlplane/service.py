@@ -73,6 +73,7 @@ class ControlService:
         self._clock = clock
         self._describe_hold_s = describe_hold_s
         self._held = 0
+        self._closing = False
         self.calls = Calls({})
 
     async def call(self, operation: str, body: bytes, *, principal: str = "") -> JsonObject:
@@ -113,11 +114,16 @@ class ControlService:
         try:
             async with asyncio.timeout(wait_s):
                 # Nothing comes between the look and the wait: neither gives way to other tasks.
-                while self._status(endpoint) in CHANGING:
+                while self._status(endpoint) in CHANGING and not self._closing:
                     await self._reconciler.changed()
         except TimeoutError:
             return False
         return True
+
+    def close(self) -> None:
+        """Answer the calls that wait: the process is about to end."""
+        self._closing = True
+        self._reconciler.wake()
 
     async def _call(self, operation: str, body: bytes) -> JsonObject:
         schema = await self._schema()

@@ -180,3 +180,15 @@ def test_the_number_of_held_calls_is_bounded(plane, monkeypatch):
         assert p.service._held == 0
 
     plane(test)
+
+
+def test_held_calls_are_answered_when_the_process_ends(plane):
+    async def test(p):
+        await p.create()
+        asking = holding(p, 20.0)
+        await asyncio.sleep(0)
+        p.service.close()
+        async with asyncio.timeout(5):
+            assert (await asking)["EndpointStatus"] == "Creating"
+
+    plane(test)
