@@ -18,8 +18,8 @@ class TargetRow:
         name: The target's id as bytes, the input of the rendezvous order.
         in_flight: Open leases of the present generation.
         health: Recent failures, ejection and probation.
-        probe: The last lease taken on probation. Only its end says how the target is now; leases
-            from before the ejection may stay open for minutes.
+        probe: The open lease of a target on probation. Only its end says how the target is now;
+            leases from before the ejection may stay open for minutes.
         gone: No longer in the fleet; the row lives on until its leases are released.
     """
 
@@ -42,7 +42,7 @@ class TargetRow:
     @property
     def probing(self) -> bool:
         """Whether the target is on probation and the one request it may have is under way."""
-        return self.health.probation and self.probe is not None and not self.probe.released
+        return self.health.probation and self.probe is not None
 
     def renew(self, target: Target) -> None:
         """Take over a new description; a new generation starts with no leases and no past."""

@@ -230,17 +230,20 @@ class Router:
         if not book.ledger.release(lease, row):
             return None
         assert row is not None, "a lease that counted has a row"
+        from_before = row.health.probation and lease is not row.probe
+        if lease is row.probe:
+            row.probe = None
         if row.gone:
             if row.in_flight == 0:
                 del book.rows[lease.target.target_id]
             return None
+        if from_before:
+            return None  # a request from before the ejection says nothing about now
         return self._note(event, book, row, now_ns)
 
     def _note(
         self, event: AttemptEnded, book: VariantBook, row: TargetRow, now_ns: int
     ) -> HealthChange | None:
-        if row.health.probation and event.lease is not row.probe:
-            return None  # a request from before the ejection says nothing about now
         target_id, generation = row.target.target_id, row.target.generation
         match event:
             case Cancelled():

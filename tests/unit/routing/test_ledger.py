@@ -113,7 +113,7 @@ def test_a_probe_is_the_open_lease_of_a_target_on_probation():
     assert not row.probing
     row.health.parole()
     assert row.probing
-    lease.released = True
+    row.probe = None
     assert not row.probing
 
 

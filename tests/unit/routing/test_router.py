@@ -1,3 +1,4 @@
+import gc
 from collections import Counter
 from random import Random
 
@@ -9,7 +10,7 @@ from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Targ
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
 from warmroute.routing.health import EJECTION_NS_MAX, EJECTION_NS_MIN
 from warmroute.routing.key import partition
-from warmroute.routing.router import Router
+from warmroute.routing.router import Router, VariantBook
 
 # Target ids that are prefixes of each other; the order of key 1 over them is pinned in test_rendezvous.py.
 IDS = ["1", "11", "111", "2", "21"]
@@ -708,3 +709,18 @@ def test_when_the_only_target_is_busy_with_its_probation_others_are_refused():
     assert bench.decide() == Refused(Refusal.ALL_EJECTED)
     bench.complete(held)
     assert bench.take().target.target_id == "11"
+
+
+@pytest.mark.parametrize("end", [Bench.complete, Bench.cancel, Bench.fail])
+def test_a_probe_that_ended_keeps_nothing_in_memory(end):
+    # Leases are not tracked by the cycle collector: one that a row remembers keeps its book for ever.
+    before = books_in_memory()
+    bench, _ = on_probation()
+    end(bench, bench.take())
+    del bench
+    assert books_in_memory() == before
+
+
+def books_in_memory():
+    gc.collect()
+    return sum(isinstance(each, VariantBook) for each in gc.get_objects())
