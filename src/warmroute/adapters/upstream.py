@@ -21,11 +21,8 @@ from warmroute.core.fleet import Target
 from warmroute.dataplane.ports import Call, Sink
 from warmroute.wire.headers import HeaderList
 
-CONTROL = "control"
-"""Key of the control process among the targets' free lists; no target id can be it."""
-
-
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"keep-alive", b"content-type"})
+_HEAD_TOO_LARGE = f"the head of the instance's answer exceeds {limits.UPSTREAM_HEAD_BYTES_MAX} bytes"
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -39,13 +36,14 @@ class UpstreamConnection(asyncio.Protocol):
         "_head_done",
         "_keep_alive",
         "_length",
-        "_lost",
         "_parser",
+        "_paused",
         "_poll",
         "_pool",
         "_sink",
         "_status",
         "_transport",
+        "_unsent",
         "idle_since_s",
         "retire_after_s",
         "reused",
@@ -58,7 +56,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._poll: select.poll | None = None
         self._sink: Sink | None = None
-        self._lost = False
+        self._paused = False
+        self._unsent = False
         self._status = 0
         self._fields: HeaderList = []
         self._head_bytes = 0
@@ -76,7 +75,9 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember the transport and watch its descriptor."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=limits.WRITE_HIGH_WATER_BYTES)
+        # So that `pause_writing` and `resume_writing` tell whether the kernel has the whole request.
+        # Not 0 and 0: transports of TLS would call both by turns.
+        self._transport.set_write_buffer_limits(high=1, low=0)
         self._poll = select.poll()
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLRDHUP)
 
@@ -100,19 +101,24 @@ class UpstreamConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(FailureCause.MALFORMED, f"the instance's answer is not HTTP: {error}")
         if not self._head_done and self._head_bytes > limits.UPSTREAM_HEAD_BYTES_MAX:
-            self._fail(
-                FailureCause.MALFORMED,
-                f"the head of the instance's answer exceeds {limits.UPSTREAM_HEAD_BYTES_MAX} bytes",
-            )
+            self._fail(FailureCause.MALFORMED, _HEAD_TOO_LARGE)
+
+    def pause_writing(self) -> None:
+        """Part of the request waits to be handed to the kernel."""
+        self._unsent = True
+
+    def resume_writing(self) -> None:
+        """All of it is handed over."""
+        self._unsent = False
 
     def eof_received(self) -> bool:
-        """Close with the instance."""
+        """Close with the instance; at once where it did not want to read the whole request."""
+        if self._unsent and self._transport is not None:
+            self._transport.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end to whoever waits."""
-        self._lost = True
-        unsent = self._unsent()
         self._transport = None
         self._poll = None
         self._pool.forget(self)
@@ -126,7 +132,7 @@ class UpstreamConnection(asyncio.Protocol):
         detail = f"the instance closed the connection{f' ({exc})' if exc else ''}"
         if self._head_done:
             sink.failed(FailureCause.BROKEN, f"{detail} in the middle of its answer")
-        elif self.reused and unsent:
+        elif self.reused and self._unsent:
             sink.failed(FailureCause.STALE_CONNECTION, detail)
         else:
             sink.failed(FailureCause.CLOSED, f"{detail} before it answered")
@@ -140,11 +146,13 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause(self) -> None:
         """Stop reading."""
+        self._paused = True
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read on."""
+        self._paused = False
         if self._transport is not None and not self._transport.is_reading():
             self._transport.resume_reading()
 
@@ -164,7 +172,7 @@ class UpstreamConnection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether another request may be sent: open, not about to be closed, and nothing to read."""
-        if self._lost or self._transport is None or self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing():
             return False
         if self.uses_left is not None and self.uses_left <= 0:
             return False
@@ -185,12 +193,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._chunked = False
         self._event_stream = False
 
-    def _unsent(self) -> bool:
-        try:
-            return self._transport is not None and self._transport.get_write_buffer_size() > 0
-        except (RuntimeError, OSError, AttributeError):
-            return False
-
     def _fail(self, cause: FailureCause, detail: str) -> None:
         sink = self._sink
         self._sink = None
@@ -202,9 +204,8 @@ class UpstreamConnection(asyncio.Protocol):
     # --- llhttp -----------------------------------------------------------------------------
     def on_message_begin(self) -> None:
         """An answer starts."""
-        if self._head_done and self._sink is not None:
-            # After a 1xx; its head does not count.
-            self._start_answer()
+        if self._sink is None:
+            self.close()  # nobody asked for it, though it came together with one that was asked for
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header field; trailers are dropped."""
@@ -226,6 +227,11 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Pass the head on, unless it is informational."""
+        if self._head_bytes > limits.UPSTREAM_HEAD_BYTES_MAX:  # with what came of the body
+            size = sum((len(name) + len(value) + 4 for name, value in self._fields), start=19)
+            if size > limits.UPSTREAM_HEAD_BYTES_MAX:
+                self._fail(FailureCause.MALFORMED, _HEAD_TOO_LARGE)
+                return
         self._head_done = True
         status = self._parser.get_status_code()
         self._status = status
@@ -243,20 +249,23 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Pass the end on; the connection is free again where both sides allow it."""
-        if self._status < 200:
-            return
         sink = self._sink
         if sink is None:
             return
+        if self._status < 200:
+            self._start_answer()  # the real one is still to come
+            return
         self._sink = None
-        transport = self._transport
-        reusable = self._keep_alive and not self._event_stream
-        if reusable and transport is not None and transport.get_write_buffer_size() == 0:
+        sink.ended()
+        if self._unsent:
+            # The instance answered before it had read the whole request, and may never read the rest.
+            self.cancel()
+        elif self._keep_alive and not self._event_stream:
+            if self._paused:
+                self.resume()  # the caller's connection was full; its next request has another call
             self._pool.put_back(self)
         else:
-            # The instance closes, or answered before it had read the whole request.
             self.close()
-        sink.ended()
 
     def _read_keep_alive(self, value: bytes) -> None:
         """Retire the connection before the limits that the instance announces."""
@@ -449,7 +458,7 @@ class Pools:
                         lambda: UpstreamConnection(pool), target.host, target.port,
                         ssl=self._tls() if target.tls else None,
                     )  # fmt: skip
-        except (OSError, TimeoutError) as error:
+        except (OSError, UnicodeError) as error:  # the latter for a host that can be no name
             if not connecting.cancelled:
                 sink.failed(FailureCause.CONNECT_FAILED, self._unreachable(target, error))
             return
