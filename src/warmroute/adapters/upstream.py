@@ -169,15 +169,20 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             self._transport.writelines((head, body))
 
-    @property
-    def usable(self) -> bool:
-        """Whether another request may be sent: open, not about to be closed, and nothing to read."""
+    def usable_after(self, idle_s: float) -> bool:
+        """Return whether another request may be sent: open, not about to be closed, and nothing to read.
+
+        Args:
+            idle_s: How long the connection has been idle.
+        """
         if self._transport is None or self._transport.is_closing():
             return False
         if self.uses_left is not None and self.uses_left <= 0:
             return False
-        # What has arrived on an idle connection is a close, or an answer nobody asked for.
-        return self._poll is not None and not self._poll.poll(0)
+        # What has arrived on an idle connection is a close, or an answer nobody asked for. The loop tells
+        # of what came before its present round; only after a pause is it worth a system call to ask
+        # about the round itself, and under load, where it would cost a tenth of a request, there is none.
+        return idle_s < self._pool.pools.look_again_s or (self._poll is not None and not self._poll.poll(0))
 
     def close(self) -> None:
         """Close an idle connection."""
@@ -334,7 +339,8 @@ class Pool:
         now_s = time.monotonic()
         while self._idle:
             connection = self._idle.pop()
-            if now_s - connection.idle_since_s < connection.retire_after_s and connection.usable:
+            idle_s = now_s - connection.idle_since_s
+            if idle_s < connection.retire_after_s and connection.usable_after(idle_s):
                 connection.reused = True
                 return connection
             connection.close()
@@ -388,15 +394,19 @@ class Pools:
         connect_s: How long opening a connection may take.
         idle_s: An idle connection is retired then, unless the instance announces less.
         idle_connections: Kept per target.
+        look_again_s: Idle time from which a connection is asked whether it is still open before it is
+            used again; 0 asks always.
     """
 
     def __init__(
         self, *, tasks: Tasks, control_path: str, connect_s: float = limits.CONNECT_S,
         idle_s: float = limits.UPSTREAM_IDLE_S_MAX,
         idle_connections: int = limits.UPSTREAM_IDLE_CONNECTIONS_MAX,
+        look_again_s: float = limits.UPSTREAM_LOOK_AGAIN_S,
     ) -> None:  # fmt: skip
         self.idle_s = idle_s
         self.idle_connections = idle_connections
+        self.look_again_s = look_again_s
         self._tasks = tasks
         self._control_path = control_path
         self._connect_s = connect_s

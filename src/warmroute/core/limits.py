@@ -41,6 +41,9 @@ DRAIN_S: Final = 10.0
 # --- Upstream connections -------------------------------------------------------------------
 UPSTREAM_IDLE_S_MAX: Final = 4.0
 """An idle connection to an instance is retired then: uvicorn and llama.cpp close theirs at 5 s."""
+UPSTREAM_LOOK_AGAIN_S: Final = 0.01
+"""Idle time from which a connection is asked whether it is still open before it is used again: longer
+than a round of a busy event loop, which by itself tells of every close before the round began."""
 UPSTREAM_IDLE_CONNECTIONS_MAX: Final = 128
 """Idle connections kept per target."""
 UPSTREAM_HEAD_BYTES_MAX: Final = 64 * 1024

@@ -256,7 +256,8 @@ class Exchange:
         desk.observer.attempt_failed(target, cause, again=again)
         self.record.cause = cause.value
         if again:
-            self._tried = (*self._tried, target.target_id)
+            if cause is not FailureCause.STALE_CONNECTION:  # an old connection's fault, not the target's
+                self._tried = (*self._tried, target.target_id)
             self._reset_answer()
             self._attempt(now_ns, (cause, detail))
         else:
@@ -405,7 +406,10 @@ class Exchange:
         self._end_broken(told(cause, detail, self._plan.place))
 
     def _end_broken(self, failure: Failure) -> None:
-        """End an answer in its middle, with an error event where the dialect has one."""
+        """End an answer in its middle, with an error event where the dialect has one.
+
+        With it in chunks the answer has an end of its own; else only the connection's end tells it.
+        """
         event = self._plan.dialect.broken(failure)
         if event:
             self._downstream.write(http1.chunk(event) if self._chunked else event)
@@ -415,7 +419,7 @@ class Exchange:
         self.record.problem = failure.problem.value
         self.record.outcome = "failed"
         self._over()
-        self._downstream.finish(close=True)
+        self._downstream.finish(close=not (event and self._chunked and self._keep_alive))
 
     def _fail(self, failure: Failure) -> None:
         status, fields, body = self._plan.dialect.error(failure)

@@ -34,6 +34,7 @@ def run(request):
 
     async def around(scenario, settings):
         tasks = Tasks()
+        settings = {"look_again_s": 0.0} | settings
         pools = Pools(tasks=tasks, control_path="/nonexistent/control.sock", **settings)
         with Listening() as listening:
             try:

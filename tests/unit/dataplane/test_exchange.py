@@ -15,7 +15,6 @@ STREAM = "/endpoints/llm/invocations-response-stream"
 OPENAI = "/endpoints/llm/openai/v1/chat/completions"
 PLAIN = "/v1/chat/completions"
 SSE = b"text/event-stream; charset=utf-8"
-NOTHING_RAN = [FailureCause.CONNECT_FAILED, FailureCause.STALE_CONNECTION]
 MAY_HAVE_RUN = [FailureCause.CLOSED, FailureCause.MALFORMED]
 
 
@@ -196,11 +195,10 @@ def test_an_error_body_is_quoted_up_to_the_limit(two):
 # --- attempts -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cause", NOTHING_RAN)
-def test_where_nothing_ran_the_next_target_serves(two, cause):
+def test_where_nothing_ran_the_next_target_serves(two):
     client, _ = two.send()
     first = two.upstreams.last
-    first.sink.failed(cause, "gone")
+    first.sink.failed(FailureCause.CONNECT_FAILED, "gone")
     second = two.upstreams.last
     assert second is not first
     assert second.target.target_id != first.target.target_id
@@ -208,7 +206,17 @@ def test_where_nothing_ran_the_next_target_serves(two, cause):
     two.upstreams.answer()
     assert client.status == 200
     assert two.observer.ended[0].attempts == 2
-    assert two.observer.failures == [(first.target.target_id, cause, True)]
+    assert two.observer.failures == [(first.target.target_id, FailureCause.CONNECT_FAILED, True)]
+
+
+def test_a_connection_that_idled_too_long_is_not_its_targets_fault(bench):
+    bench.fleet(target("i-1"))
+    client, _ = bench.send()
+    bench.upstreams.last.sink.failed(FailureCause.STALE_CONNECTION, "gone")
+    bench.upstreams.answer()
+    assert client.status == 200
+    assert [call.target.target_id for call in bench.upstreams.calls] == ["i-1", "i-1"]
+    assert bench.observer.changes == []
 
 
 @pytest.mark.parametrize("cause", MAY_HAVE_RUN)
@@ -300,6 +308,16 @@ def test_a_native_stream_that_breaks_ends_with_an_exception_event(two):
     part, exception = events(b"".join(unchunk(client.body)))
     assert part.payload == b"data: a\n\n"
     assert exception.headers[":exception-type"] == "ModelStreamError"
+    assert not client.closed
+
+
+@pytest.mark.parametrize("more", [{"keep_alive": False}, {"chunks_allowed": False}])
+def test_a_broken_stream_closes_where_nothing_else_tells_its_end(two, more):
+    client, _ = two.send(STREAM, **more)
+    sink = two.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    sink.failed(FailureCause.BROKEN, "reset")
+    assert b"ModelStreamError" in client.body
     assert client.closed
 
 
@@ -310,7 +328,7 @@ def test_an_openai_stream_that_breaks_ends_with_an_error_event(two):
     sink.body(b'data: {"cut')
     sink.failed(FailureCause.BROKEN, "reset")
     assert json.loads(unchunk(client.body)[-1].split(b"data: ")[-1])["error"]["code"]
-    assert client.closed
+    assert not client.closed
 
 
 def test_a_short_answer_that_breaks_is_an_error_no_sdk_sends_again(two):
