@@ -257,7 +257,10 @@ def text(results: Results) -> str:
         parts.append("Broken\n" + "\n".join(f"  {failure}" for failure in results.failures))
     marks = {True: "met", False: "MISSED", None: "not measured"}
     lines = [[bar.what, bar.wanted, bar.found, marks[bar.met]] for bar in bars(results)]
-    parts.append("Bars\n" + _table(["", "wanted", "found", ""], lines))
+    brief = "Bars"
+    if results.settings.get("rounds") == 1:
+        brief = "Bars (from one short round: this shows that the benchmark runs, not how fast anything is)"
+    parts.append(f"{brief}\n" + _table(["", "wanted", "found", ""], lines))
     return "\n\n".join(parts)
 
 
