@@ -93,28 +93,10 @@ class ServerConnection(asyncio.Protocol):
     """One client's connection. Implements `ports.Downstream` and llhttp's callbacks."""
 
     __slots__ = (
-        "_body",
-        "_body_bytes",
-        "_closing",
-        "_current_bytes",
-        "_dropped",
-        "_fields",
-        "_head_bytes",
-        "_head_without_upgrade",
-        "_headers_done",
-        "_held",
-        "_listener",
-        "_loop",
-        "_parser",
-        "_paused_reading",
-        "_queue",
-        "_queued_bytes",
-        "_reading",
-        "_request",
-        "_since_s",
-        "_transport",
-        "_underway",
-        "_url",
+        "_body", "_body_bytes", "_closing", "_current_bytes", "_dropped", "_fields", "_head_bytes",
+        "_head_without_upgrade", "_headers_done", "_held", "_listener", "_loop", "_parser",
+        "_paused_reading", "_queue", "_queued_bytes", "_reading", "_request", "_since_s", "_transport",
+        "_underway", "_url", "_writing_paused",
     )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
@@ -128,6 +110,7 @@ class ServerConnection(asyncio.Protocol):
         self._reading = _IDLE
         self._since_s = self._loop.time()
         self._paused_reading = False
+        self._writing_paused = False
         self._closing = False
         self._dropped = 0
         self._head_bytes = 0
@@ -157,7 +140,7 @@ class ServerConnection(asyncio.Protocol):
             self._head_bytes += len(data)
         else:
             self._since_s = self._loop.time()
-        if self._underway is not None:
+        if self._underway is not None or self._writing_paused:
             self._queued_bytes += len(data)
             if self._queued_bytes > limits.PIPELINED_BYTES_MAX:
                 self._pause_reading()
@@ -203,14 +186,18 @@ class ServerConnection(asyncio.Protocol):
         self._transport = None
 
     def pause_writing(self) -> None:
-        """The client reads too slowly: stop reading from the instance."""
+        """The client reads too slowly: stop reading from the instance, and begin nothing new."""
+        self._writing_paused = True
         if self._underway is not None:
             self._underway.pause()
 
     def resume_writing(self) -> None:
         """It caught up."""
+        self._writing_paused = False
         if self._underway is not None:
             self._underway.resume()
+        else:
+            self._loop.call_soon(self._next)
 
     # --- llhttp -----------------------------------------------------------------------------
     def on_message_begin(self) -> None:
@@ -270,7 +257,7 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(self._body_too_large(int(length)))
             return
         self._reading = _BODY
-        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and version == "1.1":
             self._held = self._say_continue
 
     def on_body(self, data: bytes) -> None:
@@ -338,20 +325,20 @@ class ServerConnection(asyncio.Protocol):
 
     # --- the turn of requests ---------------------------------------------------------------
     def _next(self) -> None:
-        if self._paused_reading and self._underway is None:
-            self._queued_bytes = 0
-            self._paused_reading = False
-            if self._transport is not None and not self._closing:
-                self._transport.resume_reading()
-        if self._underway is not None or self._closing:
+        if self._underway is not None or self._closing or self._writing_paused:
             return
+        request = self._queue.popleft() if self._queue else None
         if not self._queue:
+            self._queued_bytes = 0
+            if self._paused_reading and self._transport is not None:
+                self._paused_reading = False
+                self._transport.resume_reading()
+        if request is None:
             held = self._held
             self._held = None
             if held is not None:
                 held()
             return
-        request = self._queue.popleft()
         self._current_bytes = len(request.body)
         underway = self._listener.gateway.receive(request, self)
         if underway is not None and not self._closing:
@@ -412,27 +399,36 @@ class ServerConnection(asyncio.Protocol):
     # --- time and endings -------------------------------------------------------------------
     def check(self, now_s: float) -> None:
         """Act on a client that is idle or slow."""
-        if self._underway is not None:
+        patience_s = self._patience_s()
+        if self._underway is not None or now_s - self._since_s <= patience_s:
             return
+        if self._closing:
+            if self._transport is not None:
+                self._transport.abort()  # the client does not read the end of its answer
+        elif self._reading is _HEAD:
+            self._too_slow(f"The headers took longer than {patience_s:g} s.")
+        elif self._reading is _BODY:
+            self._too_slow(f"Nothing of the request body came for {patience_s:g} s.")
+        else:
+            self._close()
+
+    def _patience_s(self) -> float:
         bounds = self._listener.bounds
-        waited = now_s - self._since_s
+        if self._closing:
+            return bounds.body_idle_s
         match self._reading:
             case Reading.IDLE:
-                if waited > bounds.keep_alive_idle_s and not self._queue:
-                    self._close()
+                return bounds.keep_alive_idle_s
             case Reading.HEAD:
-                if waited > bounds.head_read_s:
-                    text = f"The headers took longer than {bounds.head_read_s:g} s."
-                    self._refuse(Failure(Problem.REQUEST_TIMEOUT, text))
-                    self._next()
+                return bounds.head_read_s
             case Reading.BODY:
-                if waited > bounds.body_idle_s:
-                    text = f"Nothing of the request body came for {bounds.body_idle_s:g} s."
-                    self._refuse(Failure(Problem.REQUEST_TIMEOUT, text))
-                    self._next()
+                return bounds.body_idle_s
             case Reading.DROP:
-                if waited > LINGER_S_MAX:
-                    self._close()
+                return LINGER_S_MAX
+
+    def _too_slow(self, text: str) -> None:
+        self._refuse(Failure(Problem.REQUEST_TIMEOUT, text))
+        self._next()
 
     def drain(self) -> None:
         """Close when idle; else after the present request."""
@@ -451,6 +447,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _close(self) -> None:
         self._closing = True
+        self._since_s = self._loop.time()
         if self._transport is not None:
             self._transport.close()
 
