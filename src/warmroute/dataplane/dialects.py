@@ -41,7 +41,7 @@ class Dialect(Protocol):
         ...
 
     def relays_error(self, status: int) -> bool:
-        """Return whether an instance's own error answer goes to the caller as it is."""
+        """Return whether an instance's own answer, an error or a redirect, goes to the caller as it is."""
         ...
 
     def model_failure(self, status: int, body: bytes) -> Failure:
@@ -170,8 +170,12 @@ class OpenAI:
         return data
 
     def relays_error(self, status: int) -> bool:
-        """Return True for a 4xx on the plain routes."""
-        return status < 500 and not self._quotes_errors
+        """Return True for a 4xx on the plain routes.
+
+        Not for those that SDKs send again although the model may have worked (408, 409), nor for a
+        redirect, which would lead the caller past the gateway.
+        """
+        return 400 <= status < 500 and status not in (408, 409) and not self._quotes_errors
 
     def model_failure(self, status: int, body: bytes) -> Failure:
         """Return the error envelope, with the model's status and words."""

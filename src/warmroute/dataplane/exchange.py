@@ -188,7 +188,7 @@ class Exchange:
         self._status = status
         self._fields = fields
         dialect = self._plan.dialect
-        if status >= 400 and not dialect.relays_error(status):
+        if status >= 300 and not dialect.relays_error(status):
             self._stage = _ERROR
             return
         self.record.first_byte_ns = now_ns

@@ -95,7 +95,7 @@ def test_a_native_stream_is_framed_and_says_what_it_carries():
 
 
 @pytest.mark.parametrize("kind", [Native, NativeStream])
-@pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
+@pytest.mark.parametrize("status", [302, 400, 404, 429, 500, 503])
 def test_natively_no_error_of_a_model_goes_through_as_it_is(kind, status):
     dialect = native(kind)
     assert not dialect.relays_error(status)
@@ -153,7 +153,17 @@ def test_an_openai_answer_goes_through_as_it_comes():
 
 @pytest.mark.parametrize(
     ("status", "quotes_errors", "relays"),
-    [(400, False, True), (499, False, True), (500, False, False), (400, True, False), (500, True, False)],
+    [
+        (400, False, True),
+        (429, False, True),
+        (499, False, True),
+        (302, False, False),
+        (408, False, False),
+        (409, False, False),
+        (500, False, False),
+        (400, True, False),
+        (500, True, False),
+    ],
 )
 def test_a_4xx_goes_through_on_the_plain_route_only_and_a_5xx_never(status, quotes_errors, relays):
     assert openai(quotes_errors=quotes_errors).relays_error(status) is relays
