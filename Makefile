@@ -46,9 +46,11 @@ format: $(VENV)/.installed-test ## Let ruff write what it can
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 docs: $(VENV)/.installed-test ## Write the generated reference pages anew
-	@$(BIN)/warmroute config reference > $(VENV)/configuration.md
-	@mv $(VENV)/configuration.md docs/reference/configuration.md
-	@echo "docs/reference/configuration.md is up to date"
+	@$(BIN)/warmroute config reference settings > $(VENV)/configuration.md
+	@$(BIN)/warmroute config reference metrics > $(VENV)/metrics.md
+	@$(BIN)/warmroute config reference errors > $(VENV)/errors.md
+	@mv $(VENV)/configuration.md $(VENV)/metrics.md $(VENV)/errors.md docs/reference/
+	@echo "configuration.md, metrics.md and errors.md in docs/reference/ are up to date"
 
 bench: $(VENV)/.installed-test ## Side-by-side speed against vllm-router, sglang-router, HAProxy and nginx
 	@$(BIN)/python benchmarks/gateway/run.py $(ARGS)

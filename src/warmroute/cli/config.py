@@ -1,14 +1,23 @@
-"""``warmroute config``: check the settings, or print their reference."""
+"""``warmroute config``: check the settings, or print a reference page."""
 
+import importlib
 import os
 from pathlib import Path
+from typing import Final
 
 import click
+
+PAGES: Final = {
+    "settings": "warmroute.app.reference",
+    "metrics": "warmroute.app.metrics_reference",
+    "errors": "warmroute.app.errors_reference",
+}
+"""Reference pages that are generated, each by ``markdown`` of a module."""
 
 
 @click.group()
 def config() -> None:
-    """Check the settings, or print their reference."""
+    """Check the settings, or print a reference page."""
 
 
 @config.command()
@@ -25,8 +34,11 @@ def check(file: Path | None) -> None:
 
 
 @config.command()
-def reference() -> None:
-    """Print every setting with its range, default and meaning, as Markdown."""
-    from warmroute.app.reference import markdown
+@click.argument("page", type=click.Choice(tuple(PAGES)), default="settings")
+def reference(page: str) -> None:
+    """Print a reference page as Markdown.
 
-    click.echo(markdown(), nl=False)
+    settings: every setting with its range, default and meaning; metrics: every metric; errors: every
+    error that a caller can get.
+    """
+    click.echo(importlib.import_module(PAGES[page]).markdown(), nl=False)

@@ -14,7 +14,7 @@ COMMANDS = {
     "serve": "Run warmroute in the foreground.",
     "demo": "Compare routing strategies on four real model servers.",
     "models": "Show and fetch the models of the image warmroute/llama.cpp.",
-    "config": "Check the settings, or print their reference.",
+    "config": "Check the settings, or print a reference page.",
 }
 """Each is ``warmroute.cli.<name>.<name>``, imported when it is called."""
 EXIT_MISTAKE = 2

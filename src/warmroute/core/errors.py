@@ -99,6 +99,35 @@ ERRORS: dict[Problem, ErrorRow] = {
 }  # fmt: skip
 
 
+MEANINGS: dict[Problem, str] = {
+    Problem.BAD_REQUEST: "The request does not say what it must say, or names an endpoint, variant or "
+    "component that does not exist. The message says which.",
+    Problem.NOT_FOUND: "There is no such path, or no such operation.",
+    Problem.METHOD_NOT_ALLOWED: "The path has another method; `Allow` names it.",
+    Problem.UNAUTHENTICATED: "There are no credentials, or none that are known here.",
+    Problem.INCOMPLETE_SIGNATURE: "A part of the SigV4 signature is missing or malformed.",
+    Problem.INVALID_SIGNATURE: "The signature does not fit: another secret, Region, service or body, or a "
+    "clock that is too far off.",
+    Problem.EXPIRED: "The presigned request or the bearer token is past its time.",
+    Problem.ACCESS_DENIED: "Credentials of a kind that this route does not take.",
+    Problem.BODY_TOO_LARGE: "The body is longer than `limits.body_bytes`.",
+    Problem.HEAD_TOO_LARGE: "The headers are longer than `limits.head_bytes` or more than "
+    "`limits.header_count`.",
+    Problem.REQUEST_TIMEOUT: "The request did not arrive whole in time (`timeouts.head_read_s`, "
+    "`timeouts.body_idle_s`).",
+    Problem.LENGTH_UNREADABLE: "The bytes are not HTTP, or it is not clear where the request ends.",
+    Problem.NO_CAPACITY: "The variant has no instance in service.",
+    Problem.OVERLOADED: "All bodies held at once would exceed `limits.buffered_bodies_bytes`.",
+    Problem.INSTANCE_UNREACHABLE: "No instance could be reached, and nothing has run.",
+    Problem.MODEL_ERROR: "The model server answered with an error, which the message quotes.",
+    Problem.MODEL_TIMEOUT: "The model server did not answer in time, or stopped in the middle of its answer.",
+    Problem.MODEL_DIED: "The connection to the model server broke after it may have begun to work.",
+    Problem.SHUTTING_DOWN: "Reserved. What is cut off by the end of warmroute is told as `model_died`.",
+    Problem.CONTROL_UNAVAILABLE: "The control process is down; invocations go on.",
+    Problem.INTERNAL: "A defect of warmroute, or a control process that ended in the middle of a call.",
+}
+"""When each happens, for the reference of errors."""
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An error on its way to a caller: a row of the table and what to say.

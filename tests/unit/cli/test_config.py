@@ -1,12 +1,29 @@
+import pytest
 from click.testing import CliRunner
 
-from warmroute.app.reference import markdown
+from warmroute.app import errors_reference, metrics_reference, reference
 from warmroute.cli.main import main
 
 
-def test_reference_prints_the_page():
-    result = CliRunner().invoke(main, ["config", "reference"])
-    assert (result.exit_code, result.output) == (0, markdown())
+@pytest.mark.parametrize(
+    ("arguments", "page"),
+    [
+        ([], reference),
+        (["settings"], reference),
+        (["metrics"], metrics_reference),
+        (["errors"], errors_reference),
+    ],
+)
+def test_reference_prints_the_page(arguments, page):
+    result = CliRunner().invoke(main, ["config", "reference", *arguments])
+    assert (result.exit_code, result.output) == (0, page.markdown())
+
+
+def test_reference_names_the_pages_there_are():
+    result = CliRunner().invoke(main, ["config", "reference", "limits"])
+    assert result.exit_code == 2
+    assert "settings" in result.stderr
+    assert "metrics" in result.stderr
 
 
 def test_check_says_what_was_understood(tmp_path):

@@ -1,7 +1,7 @@
 import botocore.session
 import pytest
 
-from warmroute.core.errors import ERRORS, ConfigurationError, ErrorRow, Failure, Fault, Problem
+from warmroute.core.errors import ERRORS, MEANINGS, ConfigurationError, ErrorRow, Failure, Fault, Problem
 
 # Statuses after which a stock client sends the same request again by itself.
 BOTO3_SENDS_AGAIN = {408, 429, 500, 502, 503, 504, 509}
@@ -20,8 +20,9 @@ COMMON_CODES = {
 }
 
 
-def test_every_problem_has_exactly_one_row():
+def test_every_problem_has_exactly_one_row_and_one_meaning():
     assert set(ERRORS) == set(Problem)
+    assert set(MEANINGS) == set(Problem)
 
 
 @pytest.mark.parametrize("problem", Problem)
