@@ -128,6 +128,7 @@ MEANINGS: dict[Problem, str] = {
 }
 """When each happens, for the reference of errors."""
 
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An error on its way to a caller: a row of the table and what to say.
