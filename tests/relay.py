@@ -268,6 +268,7 @@ class ScriptedServer:
         self.script = script or answering(b"{}")
         self.arrived: list[Arrived] = []
         self.connections = 0
+        self.deaf = False  # True: read nothing of new connections
         self._open: set[socket.socket] = set()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -295,6 +296,8 @@ class ScriptedServer:
         self._open.add(connection)
         with contextlib.suppress(OSError), connection:
             reader = connection.makefile("rb")
+            while self.deaf:
+                time.sleep(0.05)
             while (arrived := _read(reader)) is not None:
                 if arrived.head.startswith(b"GET"):
                     body = b'{"data": [{"id": "scripted"}]}'

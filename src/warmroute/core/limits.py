@@ -33,6 +33,9 @@ FIRST_BYTE_OPENAI_S: Final = 300.0
 """The same on the OpenAI routes, where clients wait 600 s by default."""
 CHUNK_IDLE_S: Final = 60.0
 """Between two pieces of a response."""
+CALLER_UNREAD_S: Final = 300.0
+"""A response of which the caller reads nothing: above any pause of a person or a batch job, and the
+kernel's buffers hide the first megabytes of progress."""
 NATIVE_STREAM_TOTAL_S: Final = 480.0
 """A native response stream as a whole: SageMaker's published 8 minutes."""
 DRAIN_S: Final = 10.0

@@ -11,7 +11,7 @@ from warmroute.core.decision import Assigned, Lease
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import AttemptEnded, Cancelled, Completed, Failed, FailureCause, Invocation
 from warmroute.core.fleet import NativeMapping, Target
-from warmroute.core.limits import ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
+from warmroute.core.limits import CALLER_UNREAD_S, ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
 from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.dialects import is_event_stream
 from warmroute.dataplane.plan import Plan
@@ -43,6 +43,7 @@ class Stage(Enum):
 
 
 _INVOCATIONS = NativeMapping.INVOCATIONS
+_UNREAD_NS_MAX = int(CALLER_UNREAD_S * 1e9)
 # Enum members are looked up through their class on every use; the hot path reads module globals instead.
 _WAITING, _WHOLE, _ERROR, _FIRST_EVENT, _RELAY, _OVER = Stage
 
@@ -79,6 +80,7 @@ class Exchange:
         "_stage",
         "_status",
         "_tried",
+        "_unread_since_ns",
         "chunks_allowed",
         "deadline_ns",
         "record",
@@ -109,6 +111,7 @@ class Exchange:
         self._invocations_missing = False
         self._chunked = False
         self._close = False
+        self._unread_since_ns = 0
         self.deadline_ns = 0
         self.total_deadline_ns = 0
 
@@ -354,7 +357,13 @@ class Exchange:
 
     def expire(self, now_ns: int) -> None:
         """End the attempt whose time is over."""
-        if self._stage is _OVER or now_ns < self.deadline_ns:
+        if self._stage is _OVER:
+            return
+        if self._unread_since_ns:  # the instance waits for the caller
+            if now_ns >= self._unread_since_ns + _UNREAD_NS_MAX:
+                self._end_unread()
+            return
+        if now_ns < self.deadline_ns:
             return
         if self._call is not None:
             self._call.cancel()
@@ -382,13 +391,24 @@ class Exchange:
 
     def pause(self) -> None:
         """Stop reading from the instance: the caller reads too slowly."""
+        self._unread_since_ns = self._desk.clock.now_ns()
         if self._call is not None:
             self._call.pause()
 
     def resume(self) -> None:
         """Read on."""
+        self._unread_since_ns = 0
+        self._wait(self._desk.clock.now_ns(), self._desk.chunk_idle_ns)
         if self._call is not None:
             self._call.resume()
+
+    def _end_unread(self) -> None:
+        """End an answer that its caller does not read, which is not the instance's fault."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        self._release(Cancelled(self._take_lease()))
+        self._end_broken(Failure(Problem.REQUEST_TIMEOUT, "The response was not read in time."))
 
     def _complete(self) -> None:
         self._release(Completed(self._take_lease()))

@@ -8,7 +8,7 @@ from botocore.eventstream import EventStreamBuffer
 from tests.unit.dataplane.conftest import PREFIX_AWARE, target
 from warmroute.core.events import FailureCause
 from warmroute.core.fleet import NativeMapping
-from warmroute.core.limits import ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
+from warmroute.core.limits import CALLER_UNREAD_S, ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
 
 CHAT = b'{"model": "llm", "messages": [{"role": "user", "content": "hello"}]}'
 STREAM = "/endpoints/llm/invocations-response-stream"
@@ -456,6 +456,33 @@ def test_a_slow_reader_pauses_the_instance(two):
     underway.resume()
     assert not two.upstreams.last.paused
     two.upstreams.answer()
+
+
+def test_an_instance_is_not_blamed_for_a_caller_that_reads_slowly(two):
+    client, underway = two.send(OPENAI, CHAT)
+    sink = two.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    underway.pause()
+    sink.body(b"data: read before the pause took hold\n\n")
+    two.clock.pass_s(CALLER_UNREAD_S - 1)
+    underway.expire(two.clock.ns)
+    underway.resume()
+    two.clock.pass_s(59)
+    underway.expire(two.clock.ns)
+    sink.ended()
+    assert two.observer.ended[0].outcome == "completed"
+
+
+def test_an_answer_that_nobody_reads_ends_and_says_nothing_about_the_instance(two):
+    client, underway = two.send(OPENAI, CHAT)
+    sink = two.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    underway.pause()
+    two.clock.pass_s(CALLER_UNREAD_S)
+    underway.expire(two.clock.ns)
+    assert two.upstreams.last.cancelled
+    assert (two.observer.ended[0].problem, two.observer.ended[0].cause) == ("request_timeout", "")
+    assert b"The response was not read in time." in client.body
 
 
 def test_every_lease_comes_back_when_its_target_left_the_fleet_meanwhile(two):
