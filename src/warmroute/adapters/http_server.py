@@ -86,6 +86,7 @@ class Reading(Enum):
 
 
 _IDLE, _HEAD, _BODY, _DROP = Reading
+_NO_PARSER = httptools.HttpRequestParser(object())
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")}
 
 
@@ -184,6 +185,7 @@ class ServerConnection(asyncio.Protocol):
         if underway is not None:
             underway.client_gone()
         self._transport = None
+        self._parser = _NO_PARSER  # it refers back to us: freed now, not at the next search for cycles
 
     def pause_writing(self) -> None:
         """The client reads too slowly: stop reading from the instance, and begin nothing new."""

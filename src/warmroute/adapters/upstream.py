@@ -24,6 +24,8 @@ from warmroute.wire.headers import HeaderList
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"keep-alive", b"content-type"})
 _HEAD_TOO_LARGE = f"the head of the instance's answer exceeds {limits.UPSTREAM_HEAD_BYTES_MAX} bytes"
 
+_NO_PARSER = httptools.HttpResponseParser(object())
+
 
 class UpstreamConnection(asyncio.Protocol):
     """One connection to an instance. Implements llhttp's callbacks and, while it is used, `ports.Call`."""
@@ -121,6 +123,7 @@ class UpstreamConnection(asyncio.Protocol):
         """Report the end to whoever waits."""
         self._transport = None
         self._poll = None
+        self._parser = _NO_PARSER  # it refers back to us: freed now, not at the next search for cycles
         self._pool.forget(self)
         sink = self._sink
         if sink is None:

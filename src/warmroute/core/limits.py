@@ -82,6 +82,8 @@ PRESIGNED_S_MAX: Final = 604_800
 """Longest life of a request signed in its query: seven days, as on AWS."""
 BEARER_TOKEN_S_MAX: Final = 43_200
 """Longest life of a bearer token: the twelve hours that SageMaker's token generator allows."""
+CREDENTIAL_CHARACTERS_MAX: Final = 256
+"""A Credential that is kept once read: access key ids have at most 128 characters."""
 SIGNING_KEYS_MAX: Final = 1024
 """Derived signing keys kept: one per access key, day and service in use."""
 

@@ -1,18 +1,32 @@
-"""One line of JSON per invocation. Never any prompt text, header value or credential.
-
-Members, in this order; those that did not happen are left out:
-
-``time`` (seconds since 1970 at the end), ``id`` (request id), ``status`` (HTTP status sent; 0 when the
-caller went away before), ``ms`` (from the whole request received to the end), ``first_byte_ms``,
-``bytes_in`` and ``bytes_out`` (bodies, before framing), ``in_flight`` (on the target at the decision),
-``rank`` (place in the key's order), ``attempts``, then ``route``, ``outcome``, ``principal``,
-``endpoint``, ``variant``, ``target``, ``strategy``, ``reason``, ``problem`` and ``cause``.
-"""
+"""One line of JSON per invocation. Never any prompt text, header value or credential."""
 
 import msgspec
 
 from warmroute.core.events import Invocation
 
+MEMBERS = {
+    "time": "seconds since 1970 at the end of the invocation",
+    "id": "request id",
+    "status": "HTTP status sent; 0 when the caller went away before",
+    "ms": "from the whole request received to the end, milliseconds",
+    "first_byte_ms": "to the first byte of the instance's answer",
+    "bytes_in": "request body",
+    "bytes_out": "response body, before framing",
+    "in_flight": "requests on the target when it was picked",
+    "rank": "place of the target in the key's order, 0 = home",
+    "attempts": "tries made",
+    "route": "what was asked for",
+    "outcome": "completed, failed, cancelled or rejected",
+    "principal": "who was authenticated",
+    "endpoint": "as invoked",
+    "variant": "that served it",
+    "target": "that served the last attempt",
+    "strategy": "of the variant",
+    "reason": "why this target",
+    "problem": "row of the error table",
+    "cause": "how the last attempt failed",
+}
+"""Every member of a line, in order, with its meaning. What did not happen is left out."""
 _TAILS_MAX = 4096
 """Ends of lines kept: as many as there are combinations of labels in a busy fleet."""
 _LABELS = (

@@ -6,12 +6,13 @@ Source: AWS's description of Signature Version 4; texts of refusals as AWS words
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest, digest
 from typing import Final
 
 from warmroute.core.errors import Failure, Problem
-from warmroute.core.limits import CLOCK_SKEW_S_MAX, SIGNING_KEYS_MAX
+from warmroute.core.limits import CLOCK_SKEW_S_MAX, CREDENTIAL_CHARACTERS_MAX, SIGNING_KEYS_MAX
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 TERMINATOR: Final = "aws4_request"
@@ -80,6 +81,12 @@ def read_scope(credential: str, *, region: str, services: frozenset[str]) -> Sco
         The scope; or INCOMPLETE_SIGNATURE for another form, INVALID_SIGNATURE for another Region or
         service, which names both.
     """
+    if len(credential) > CREDENTIAL_CHARACTERS_MAX:  # too long to be one, and to be kept
+        return _read_scope(credential, region, services)
+    return _known_scope(credential, region, services)
+
+
+def _read_scope(credential: str, region: str, services: frozenset[str]) -> Scope | Failure:
     parts = credential.rsplit("/", 4)
     if len(parts) != 5 or not all(parts):
         return Failure(
@@ -108,6 +115,10 @@ def read_scope(credential: str, *, region: str, services: frozenset[str]) -> Sco
     return scope
 
 
+_known_scope = lru_cache(maxsize=SIGNING_KEYS_MAX)(_read_scope)
+
+
+@lru_cache(maxsize=64)  # callers sign at the present second
 def parse_time(stamp: str) -> float | None:
     """Return ``YYYYMMDDThhmmssZ`` as seconds since 1970; None where it is no such time."""
     if len(stamp) != 16 or stamp[8] != "T" or stamp[15] != "Z" or not stamp.isascii():
