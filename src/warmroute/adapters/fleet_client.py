@@ -24,6 +24,8 @@ _log = logging.getLogger(__name__)
 RECONNECT_S_MIN: Final = 0.05
 RECONNECT_S_MAX: Final = 0.25
 """Between two tries to reach control. It restarts within a second or two, and a try costs next to nothing."""
+STARTING_S: Final = 3.0
+"""How long after its own start a router finds it normal that control does not answer yet."""
 
 
 def load_fleet(path: str | Path) -> Fleet | None:
@@ -112,14 +114,16 @@ class FleetClient:
     async def _connect(self) -> None:
         pause_s = RECONNECT_S_MIN
         said = False
+        patience_ends_s = asyncio.get_running_loop().time() + STARTING_S
         while True:
             try:
                 async with asyncio.timeout(limits.CONNECT_S):
                     reader, writer = await asyncio.open_unix_connection(self._path)
             except (OSError, TimeoutError) as error:
-                if not said:
+                # At a start both processes begin at once, and control takes longer.
+                if not said and asyncio.get_running_loop().time() >= patience_ends_s:
                     _log.warning("Control cannot be reached (%s); serving from the last fleet.", error)
-                said = True
+                    said = True
             else:
                 said = False
                 if await self._converse(reader, writer):
