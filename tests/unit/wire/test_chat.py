@@ -280,3 +280,38 @@ def test_the_new_name_is_written_as_json():
 @pytest.mark.parametrize("raw", [b"", b"[]", b"not json", b'{"a":', b"[" * 100_000, b'{"a":1} x'])
 def test_what_is_not_a_json_object_comes_back_unchanged(raw):
     assert splice_model(raw, "new") == raw
+
+
+# --- Only the start of a long prompt ---------------------------------------------------------------
+
+LONG_ALPHABETS = {
+    "ascii": "abc ",
+    "two bytes": "é",
+    "three bytes": "漢字",
+    "four bytes": "😀",
+    "mixed": "a漢é😀",
+    "quotes": '"a',
+    "backslashes": "\\",
+    "line breaks": "a\n",
+    "controls": "\x01",
+}
+
+
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+@pytest.mark.parametrize("shift", range(14))
+@pytest.mark.parametrize("alphabet", LONG_ALPHABETS.values(), ids=LONG_ALPHABETS.keys())
+def test_the_start_of_a_long_prompt_is_the_same_wherever_it_is_cut(alphabet, shift, ensure_ascii):
+    prompt = "x" * shift + alphabet * 2000
+    raw = json.dumps({"messages": [{"role": "user", "content": prompt}]}, ensure_ascii=ensure_ascii).encode()
+    for characters in (1, 7, 100, 101):
+        request = read(raw, BodyKind.CHAT, characters)
+        assert isinstance(request, OpenAIRequest)
+        assert request.text == prompt[:characters]
+
+
+def test_a_long_list_of_parts_is_read_whole():
+    parts = [{"type": "text", "text": "ab" * 50}] * 100
+    raw = json.dumps({"messages": [{"role": "user", "content": parts}]}).encode()
+    request = read(raw, BodyKind.CHAT, 150)
+    assert isinstance(request, OpenAIRequest)
+    assert request.text == "ab" * 75
