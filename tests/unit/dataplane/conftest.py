@@ -84,7 +84,7 @@ class Bench:
         request.body = body
         request.keep_alive = more.get("keep_alive", True)
         request.chunks_allowed = more.get("chunks_allowed", True)
-        downstream = FakeDownstream()
+        downstream = more.get("downstream") or FakeDownstream()
         return downstream, self.gateway.receive(request, downstream)
 
     def assert_clean(self):
