@@ -30,7 +30,6 @@ PATHS = {
     "control": "/",
 }
 TARGETS = ["1", "11", "2", "21", "111"]
-SSE = b"text/event-stream"
 PIECES = {
     "event": b"data: a\n\n",
     "done": b"data: [DONE]\n\n",
@@ -56,6 +55,7 @@ routings = st.sampled_from(
 states = st.sampled_from([TargetState.IN_SERVICE] * 4 + [TargetState.DRAINING, TargetState.STARTING])
 natives = st.sampled_from([NativeMapping.AUTO, NativeMapping.AUTO, *NativeMapping])
 statuses = st.sampled_from([200, 200, 200, 201, 302, 404, 404, 408, 429, 500, 503])
+content_types = st.sampled_from([b"text/event-stream", b"text/plain", b"application/json"])
 lengths = st.sampled_from([None, None, 0, 1, 5, 100, WHOLE_ANSWER_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX + 1])
 choices = st.integers(0, 10_000)
 
@@ -275,22 +275,22 @@ class Exchanges(RuleBasedStateMachine):
     # --- instances --------------------------------------------------------------------------
 
     @precondition(lambda self: self.waiting)
-    @rule(choice=choices, status=statuses, sse=st.booleans(), length=lengths)
-    def head(self, choice, status, sse, length):
-        self.begin_answer(self.waiting[choice % len(self.waiting)], status, sse, length)
+    @rule(choice=choices, status=statuses, kind=content_types, length=lengths)
+    def head(self, choice, status, kind, length):
+        self.begin_answer(self.waiting[choice % len(self.waiting)], status, kind, length)
         self.settle()
 
     @precondition(lambda self: self.waiting)
     @rule(
         choice=choices,
         status=statuses,
-        sse=st.booleans(),
+        kind=content_types,
         length=lengths,
         pieces=st.lists(st.sampled_from(sorted(PIECES)), max_size=4),
     )
-    def answer(self, choice, status, sse, length, pieces):
+    def answer(self, choice, status, kind, length, pieces):
         call = self.waiting[choice % len(self.waiting)]
-        self.begin_answer(call, status, sse, length)
+        self.begin_answer(call, status, kind, length)
         for piece in pieces:
             self.pass_on(call, PIECES[piece])
         self.end_answer(call)
@@ -319,9 +319,9 @@ class Exchanges(RuleBasedStateMachine):
         """Whatever the cause is called, an answer that has begun is not asked for again."""
         self.fail_call(self.answering[choice % len(self.answering)], cause)
 
-    def begin_answer(self, call, status, sse, length):
+    def begin_answer(self, call, status, kind, length):
         call.status, call.length = status, length
-        call.call.sink.head(status, [(b"content-type", SSE if sse else b"text/plain")], length)
+        call.call.sink.head(status, [(b"content-type", kind)], length)
 
     def pass_on(self, call, piece):
         if call.length is not None:

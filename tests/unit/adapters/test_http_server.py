@@ -245,9 +245,16 @@ def test_path_and_query_go_to_the_gateway_apart(server, client):
     assert statuses(client) == [200]
 
 
-def test_a_target_that_is_no_path_is_not_found(server, client):
-    client.feed(b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n")
-    assert statuses(client) == [404]
+@pytest.mark.parametrize("url", [b"*", b"http://[::1", b"http:///healthz", b"http://h:99999999/healthz"])
+def test_a_target_that_is_no_path_is_not_found(server, client, url):
+    client.feed(b"OPTIONS %b HTTP/1.1\r\nHost: h\r\n\r\n" % url)
+    server.turn()
+    assert statuses(client) in ([404], [400])
+
+
+def test_an_absolute_target_without_a_path_is_the_root(server, client):
+    client.feed(b"GET http://h HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert b"/ takes POST, not GET." in client.sent
 
 
 def test_repeated_fields_reach_the_instance(server, client):
@@ -345,6 +352,32 @@ def test_what_follows_a_refusal_is_dropped(server, client):
     server.turn()
     assert statuses(client) == [400]
     assert not server.calls
+
+
+@pytest.mark.parametrize("name", ["two hosts", "another coding"])
+def test_what_follows_a_refused_head_in_its_packet_is_dropped(server, client, name):
+    chunks = HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+    client.feed(UNREADABLE[name] + post() + chunks)
+    server.turn()
+    assert statuses(client) == [400]
+    assert not server.calls
+    assert server.held == 0
+
+
+def test_the_rest_of_a_body_that_is_too_long_is_dropped_in_its_packet(server, client):
+    client.feed(HEAD + b"Content-Length: 1001\r\n\r\n" + b"x" * 1001 + post())
+    server.turn()
+    assert statuses(client) == [413]
+    assert not server.calls
+
+
+def test_the_rest_of_chunks_that_are_too_long_is_dropped_in_its_packet(server, client):
+    chunk = b"1f4\r\n" + b"x" * 500 + b"\r\n"
+    client.feed(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 5 + b"0\r\n\r\n" + post())
+    server.turn()
+    assert statuses(client) == [413]
+    assert not server.calls
+    assert server.held == 0
 
 
 def test_a_refused_client_may_linger_for_a_while(server, client):
@@ -840,6 +873,19 @@ def test_a_client_that_reads_nothing_between_requests_is_cut_off(server, client)
     assert client.aborted
     client.lose()
     assert server.held == 0
+
+
+def test_a_turn_that_was_put_off_does_no_harm_to_one_that_came_first(server, client):
+    client.feed(post(b"1") + post(b"2"))
+    call = server.calls[-1]
+    call.sink.head(200, [], 0)
+    call.sink.ended()
+    client.feed(post(b"3"))  # before the loop's next round
+    server.turn()
+    assert [call.body for call in server.calls] == [b"1", b"2"]
+    server.answer()
+    server.answer()
+    assert statuses(client) == [200, 200, 200]
 
 
 def test_reading_and_pausing_without_a_request_does_no_harm(server, client):
