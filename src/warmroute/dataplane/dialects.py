@@ -22,6 +22,14 @@ def is_event_stream(fields: HeaderList) -> bool:
     )
 
 
+def is_json(fields: HeaderList) -> bool:
+    """Return whether an answer is one JSON document, which is of no use before its end."""
+    return any(
+        name.lower() == b"content-type" and value.partition(b";")[0].strip().lower() == b"application/json"
+        for name, value in fields
+    )
+
+
 class Dialect(Protocol):
     """One way to tell answers."""
 

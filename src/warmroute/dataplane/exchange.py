@@ -13,7 +13,7 @@ from warmroute.core.events import AttemptEnded, Cancelled, Completed, Failed, Fa
 from warmroute.core.fleet import NativeMapping, Target
 from warmroute.core.limits import CALLER_UNREAD_S, ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
 from warmroute.dataplane.desk import Desk
-from warmroute.dataplane.dialects import is_event_stream
+from warmroute.dataplane.dialects import is_event_stream, is_json
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Call, Downstream
 from warmroute.dataplane.telling import refused, told
@@ -62,28 +62,9 @@ class Exchange:
     """
 
     __slots__ = (
-        "_book",
-        "_call",
-        "_chunked",
-        "_close",
-        "_decision",
-        "_desk",
-        "_downstream",
-        "_fields",
-        "_first_event",
-        "_invocations_missing",
-        "_keep_alive",
-        "_kept",
-        "_kept_bytes",
-        "_lease",
-        "_plan",
-        "_stage",
-        "_status",
-        "_tried",
-        "_unread_since_ns",
-        "chunks_allowed",
-        "deadline_ns",
-        "record",
+        "_book", "_call", "_chunked", "_close", "_decision", "_desk", "_downstream", "_fields",
+        "_first_event", "_invocations_missing", "_keep_alive", "_kept", "_kept_bytes", "_lease", "_plan",
+        "_stage", "_status", "_tried", "_unread_since_ns", "chunks_allowed", "deadline_ns", "record",
         "total_deadline_ns",
     )  # fmt: skip
 
@@ -195,7 +176,8 @@ class Exchange:
             self._stage = _ERROR
             return
         self.record.first_byte_ns = now_ns
-        if length is not None and length <= WHOLE_ANSWER_BYTES_MAX and not dialect.streams_frames:
+        short = is_json(fields) if length is None else length <= WHOLE_ANSWER_BYTES_MAX
+        if short and not dialect.streams_frames:
             self._stage = _WHOLE
         elif self._target().hold_first_event and is_event_stream(fields):
             self._stage = _FIRST_EVENT
@@ -206,13 +188,15 @@ class Exchange:
     def body(self, data: bytes) -> None:
         """Take a piece of the answer's body."""
         stage = self._stage
-        if stage is _WHOLE:
-            self._kept.append(data)
-            return
         desk = self._desk
         self._wait(desk.clock.now_ns(), desk.chunk_idle_ns)
         if stage is _RELAY:
             self._relay(data)
+        elif stage is _WHOLE:
+            self._kept.append(data)
+            self._kept_bytes += len(data)
+            if self._kept_bytes > WHOLE_ANSWER_BYTES_MAX:  # in chunks: its length was not known before
+                self._begin(None)
         elif stage is _FIRST_EVENT:
             self._look(data)
         else:

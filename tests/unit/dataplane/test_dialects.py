@@ -5,7 +5,7 @@ from botocore.eventstream import EventStreamBuffer
 
 from tests.unit.dataplane.conftest import target
 from warmroute.core.errors import Failure, Problem
-from warmroute.dataplane.dialects import Native, NativeStream, OpenAI, is_event_stream
+from warmroute.dataplane.dialects import Native, NativeStream, OpenAI, is_event_stream, is_json
 from warmroute.dataplane.telling import Place
 from warmroute.wire import invocation
 from warmroute.wire.chat import BodyKind
@@ -55,6 +55,22 @@ def test_an_event_stream_is_known_by_its_content_type(value, is_one):
 def test_an_answer_without_a_content_type_is_no_event_stream():
     assert not is_event_stream([])
     assert not is_event_stream([(b"accept", b"text/event-stream")])
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [
+        (b"application/json", True),
+        (b" Application/JSON ; charset=utf-8", True),
+        (b"application/jsonlines", False),
+        (b"application/json-seq", False),
+        (b"text/event-stream", False),
+        (b"", False),
+    ],
+)
+def test_one_json_document_is_known_by_its_type(value, is_one):
+    assert is_json([(b"x", b"y"), (b"Content-Type", value)]) is is_one
+    assert not is_json([(b"accept", value)])
 
 
 # --- native -------------------------------------------------------------------------------------
