@@ -23,7 +23,7 @@ from warmroute.routing.router import VariantBook
 from warmroute.wire import http1, invocation
 from warmroute.wire.chat import splice_model
 from warmroute.wire.headers import HeaderList
-from warmroute.wire.sse import FirstEvent, FirstKind
+from warmroute.wire.sse import First, FirstEvent, FirstKind
 
 
 class Stage(Enum):
@@ -215,13 +215,10 @@ class Exchange:
             self._downstream.write(self._head(self._status, self._answer_fields(len(body))) + body)
             self.record.bytes_out = len(body)
             self._complete()
-        elif stage is _RELAY:
-            self._complete()
-        elif stage is _FIRST_EVENT:
-            self._begin(None)
+        elif stage is _RELAY or (stage is _FIRST_EVENT and self._is_good(self._held().end())):
             self._complete()
         else:
-            assert stage is _ERROR, f"{self!r} ended before its head or twice"
+            assert self._stage is _ERROR, f"{self!r} ended before its head or twice"
             self._error_answer()
 
     def failed(self, cause: FailureCause, detail: str) -> None:
@@ -271,18 +268,25 @@ class Exchange:
         self._downstream.write(http1.chunk(piece) if self._chunked else piece)
 
     def _look(self, data: bytes) -> None:
-        assert self._first_event is not None, "set with the stage"
         self._kept.append(data)
-        found = self._first_event.feed(data)
-        if found is None:
-            return
+        found = self._held().feed(data)
+        if found is not None:
+            self._is_good(found)
+
+    def _held(self) -> FirstEvent:
+        assert self._first_event is not None, "set with the stage"
+        return self._first_event
+
+    def _is_good(self, found: First) -> bool:
+        """Begin the answer of a stream whose first event is none of an error; else take it for one."""
         if found.kind is FirstKind.READY:
             self._begin(None)
-            return
+            return True
         # The engine reports its refusal inside a stream that it opened with 200.
         self._status = found.status
         self._stage = _ERROR
         self.record.first_byte_ns = 0
+        return False
 
     def _error_answer(self) -> None:
         body = b"".join(self._kept)
@@ -309,8 +313,8 @@ class Exchange:
         """
         if self._plan.path or target.native is not NativeMapping.AUTO:
             return False
-        if self._invocations_missing:
-            return False  # that was the second answer
+        if self._invocations_missing or self._first_event is not None:
+            return False  # that was the second answer, or told inside a stream
         if self._status != 404 or invocation.openai_path(self._plan.body) is None:
             return False
         self._invocations_missing = True

@@ -265,8 +265,8 @@ def test_a_server_without_invocations_is_asked_on_the_openai_route_and_remembere
     assert bench.upstreams.last.path == "/invocations"
     bench.upstreams.answer(404, b"File Not Found")
     assert bench.upstreams.last.path == "/v1/chat/completions"
-    bench.upstreams.answer()
-    assert client.status == 200
+    bench.upstreams.answer(body=b'{"choices": []}')
+    assert (client.status, client.body) == (200, b'{"choices": []}')
     bench.send(body=CHAT)
     assert len(bench.upstreams.calls) == 3
     assert bench.upstreams.last.path == "/v1/chat/completions"
@@ -361,6 +361,42 @@ def test_an_overload_told_inside_a_stream_becomes_an_error(bench):
     sink.ended()
     assert client.status == 424
     assert b"busy" in client.body
+
+
+def test_an_overload_told_in_an_event_that_is_cut_off_becomes_an_error_too(bench):
+    bench.fleet(target("i-1", hold_first_event=True))
+    client, _ = bench.send(OPENAI, CHAT)
+    sink = bench.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    sink.body(b'data: {"error": {"message": "busy", "code": 503}}')
+    sink.ended()
+    assert client.status == 424
+    assert b"busy" in client.body
+    assert bench.observer.ended[0].first_byte_ns == 0
+
+
+def test_a_404_told_inside_a_stream_is_no_missing_route(bench):
+    bench.fleet(target("i-1", hold_first_event=True, native=NativeMapping.AUTO))
+    client, _ = bench.send(body=CHAT)
+    sink = bench.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    sink.body(b'data: {"error": {"message": "no such model", "code": 404}}\n\n')
+    sink.ended()
+    assert client.status == 424
+    assert len(bench.upstreams.calls) == 1
+
+
+@pytest.mark.parametrize("sent", [b"", b": ping\n", b"data: a"])
+def test_a_held_stream_without_a_whole_event_is_passed_on_as_it_is(bench, sent):
+    bench.fleet(target("i-1", hold_first_event=True))
+    client, _ = bench.send(OPENAI, CHAT)
+    sink = bench.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    if sent:
+        sink.body(sent)
+    sink.ended()
+    assert client.status == 200
+    assert b"".join(unchunk(client.body)) == sent
 
 
 def test_a_held_stream_that_is_good_loses_nothing(bench):
