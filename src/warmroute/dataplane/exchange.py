@@ -42,6 +42,10 @@ class Stage(Enum):
     OVER = auto()
 
 
+SHAPES_TOLD = (
+    "The endpoint's model server has no /invocations route, so the body has to be that of an OpenAI route: a "
+    "JSON object with 'messages' (chat), 'prompt' (completion) or 'input' (embedding). It is none of these."
+)
 _INVOCATIONS = NativeMapping.INVOCATIONS
 _UNREAD_NS_MAX = int(CALLER_UNREAD_S * 1e9)
 # Enum members are looked up through their class on every use; the hot path reads module globals instead.
@@ -143,6 +147,10 @@ class Exchange:
         path = plan.path
         if not path:
             path = "/invocations" if target.native is _INVOCATIONS else self._native_path(target)
+            if not path:
+                self._release(Cancelled(self._take_lease()))
+                self._fail(Failure(Problem.BAD_REQUEST, SHAPES_TOLD))
+                return
         elif plan.names_model:
             body = splice_model(body, target.model_name or "")
         fields = plan.dialect.upstream_fields(target)
@@ -154,7 +162,7 @@ class Exchange:
     def _native_path(self, target: Target) -> str:
         mapped = target.native is NativeMapping.OPENAI or self._invocations_missing
         if mapped or self._desk.lacks_invocations(target):
-            return invocation.openai_path(self._plan.body) or "/invocations"
+            return invocation.openai_path(self._plan.body) or ""
         return "/invocations"
 
     def _wait(self, now_ns: int, duration_ns: int) -> None:

@@ -287,13 +287,24 @@ def test_a_404_on_both_routes_is_the_models_own(bench):
 
 @pytest.mark.parametrize(
     ("body", "path"),
-    [(CHAT, "/v1/chat/completions"), (b'{"prompt": "a"}', "/v1/completions"), (b"\x00", "/invocations")],
+    [(CHAT, "/v1/chat/completions"), (b'{"prompt": "a"}', "/v1/completions")],
 )
 def test_an_openai_server_gets_native_calls_by_the_shape_of_the_body(bench, body, path):
     bench.fleet(target("i-1", native=NativeMapping.OPENAI))
     bench.send(body=body)
     assert bench.upstreams.last.path == path
     bench.upstreams.answer()
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00", b"[1]", b'{"inputs": "a"}'])
+def test_an_openai_server_gets_no_native_call_that_is_none_of_its_own(bench, body):
+    bench.fleet(target("i-1", native=NativeMapping.OPENAI))
+    client, underway = bench.send(body=body)
+    assert underway is None
+    assert client.status == 400
+    assert "'messages'" in json.loads(client.body)["Message"]
+    assert bench.upstreams.calls == []
+    assert bench.observer.changes == []
 
 
 # --- broken answers -----------------------------------------------------------------------------
