@@ -11,7 +11,8 @@ from tests.unit.adapters.memory_transport import MemoryTransport
 from tests.unit.adapters.sinks import Answer
 from tests.unit.dataplane.conftest import target
 from warmroute.adapters.tasks import Tasks
-from warmroute.adapters.upstream import Pool, Pools, UpstreamConnection
+from warmroute.adapters.upstream import Pool, Pools
+from warmroute.adapters.upstream_connection import UpstreamConnection
 from warmroute.core.events import FailureCause
 from warmroute.core.limits import UPSTREAM_HEAD_BYTES_MAX
 
