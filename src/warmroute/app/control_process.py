@@ -35,7 +35,7 @@ from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, receive
 from warmroute.controlplane.declare import declare, remember_instance_type, remembered_instance_types
-from warmroute.controlplane.ports import HealthProbe, Provider, Store
+from warmroute.controlplane.ports import HealthProbe, InstanceFact, Provider, Store
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
@@ -242,6 +242,7 @@ class ControlProcess:
         return self._reconciler.idle_s(self._clock.wall_s()) < STUCK_S
 
     def _overview(self) -> dict[str, Any]:
+        listed = self._reconciler.listed
         with self._store.transaction() as transaction:
             endpoints = {record.name: str(record.status) for record in transaction.endpoints()}
             instances = [
@@ -250,6 +251,7 @@ class ControlProcess:
                     "endpoint": record.endpoint,
                     "variant": record.variant,
                     "state": str(record.state),
+                    **_where(listed.get(record.instance_id)),
                 }
                 for record in transaction.instances()
             ]
@@ -263,6 +265,15 @@ class ControlProcess:
             "fleet_version": self._reconciler.fleet_version,
             "pages": ["/healthz", "/metrics"],
         }
+
+
+def _where(fact: InstanceFact | None) -> dict[str, Any]:
+    """Return what an operator finds a model server by; nothing while its provider does not know it."""
+    if fact is None:
+        return {}
+    host = f"[{fact.host}]" if ":" in fact.host else fact.host
+    url = f"{'https' if fact.tls else 'http'}://{host}:{fact.port}{fact.path_prefix}"
+    return {"url": url} if fact.pid is None else {"url": url, "pid": fact.pid}
 
 
 def _load(instance_types: tuple[str, ...]) -> Schema:

@@ -114,6 +114,7 @@ class Reconciler:
         self._new_id = new_id
         self._health = HealthChecks(probe=probe, tasks=tasks, clock=clock, rules=rules, on_news=self.kick)
         self._told = _Told()
+        self._listed: Mapping[InstanceId, InstanceFact] = {}
         self._actions = _Actions()
         self._since_s: float | None = None
         self._well_s = clock.wall_s()
@@ -133,6 +134,11 @@ class Reconciler:
     def fleet_version(self) -> int:
         """Version of the newest fleet; 0 before the first step."""
         return self._told.fleet.version if self._told.fleet is not None else 0
+
+    @property
+    def listed(self) -> Mapping[InstanceId, InstanceFact]:
+        """What the provider listed at the last step."""
+        return self._listed
 
     def idle_s(self, now_s: float) -> float:
         """Return the time since the last step that went well, or since the first was due, in seconds."""
@@ -178,6 +184,7 @@ class Reconciler:
             self.tally.steps += 1
             async with asyncio.timeout(limits.PROVIDER_LIST_S):
                 facts = {fact.instance_id: fact for fact in await self._provider.list()}
+            self._listed = facts
             work = self._plan(facts)
             self._told.fleet = work.fleet
             if work.changed:

@@ -13,8 +13,9 @@ import pytest
 
 from warmroute.adapters.fleet_client import FleetClient
 from warmroute.adapters.providers.memory import MemoryProvider
-from warmroute.app.control_process import ControlProcess, default_providers
+from warmroute.app.control_process import ControlProcess, _where, default_providers
 from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, encode
+from warmroute.controlplane.ports import InstanceFact, InstancePhase
 from warmroute.core.declaration import EndpointDeclaration
 from warmroute.core.machines import InstanceType, ProviderKind
 from warmroute.core.stream import Counters
@@ -157,6 +158,10 @@ def test_the_api_and_the_pages_of_the_admin_port(tmp_path, caplog):
             overview = json.loads(index)
             assert (status, overview["endpoints"]) == (200, {"ep": "InService"})
             assert [router["name"] for router in overview["routers"]] == ["r0"]
+            listed = {fact.instance_id: fact for fact in await control.provider.list()}
+            assert {one["id"]: one["url"] for one in overview["instances"]} == {
+                key: f"http://{fact.host}:{fact.port}" for key, fact in listed.items()
+            }
             assert await control.admin("/healthz") == (200, '{"status":"ok"}')
             assert (await control.admin("/nothing"))[0] == 404
             connected.cancel()
@@ -269,3 +274,20 @@ def test_as_a_process_it_serves_until_sigterm_and_says_what_is_wrong(tmp_path):
     assert bad.wait(20) == EXIT_CONFIGURATION
     assert bad.stderr.read().startswith(b"ERROR warmroute.control: The store nonsense cannot be opened")
     bad.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("fact", "where"),
+    [
+        (None, {}),
+        ({"host": "10.0.0.1", "port": 8000}, {"url": "http://10.0.0.1:8000"}),
+        ({"host": "::1", "port": 8000, "pid": 7}, {"url": "http://[::1]:8000", "pid": 7}),
+        (
+            {"host": "a", "port": 443, "tls": True, "path_prefix": "/llm", "api_key": "secret"},
+            {"url": "https://a:443/llm"},
+        ),
+    ],
+)
+def test_the_overview_says_where_an_instance_is_and_nothing_secret(fact, where):
+    known = {"instance_id": "i-1", "instance_type": "t", "phase": InstancePhase.RUNNING, "generation": 1}
+    assert _where(None if fact is None else InstanceFact(**known, **fact)) == where
