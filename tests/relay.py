@@ -40,6 +40,7 @@ def running(directory: Path, *urls, toml="", flags=(), environment=None):
     finally:
         problem = server.finish()
     assert not problem, problem
+    assert "Traceback" not in server.log_text(), server.log_text()
 
 
 def metrics(server):
@@ -271,6 +272,7 @@ class ScriptedServer:
         self.deaf = False  # True: read nothing of new connections
         self._open: set[socket.socket] = set()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._thread = threading.Thread(target=self._accept, daemon=True)
 

@@ -149,6 +149,8 @@ class StubServer:
         self._prompts: list[str] = []
         self._tasks: set[asyncio.Task] = set()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
+        # asyncio leaves this out for a socket made elsewhere, and every answer would wait for an ACK, 40 ms.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._loop = asyncio.new_event_loop()
