@@ -21,18 +21,27 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from warmroute.core.errors import Failure, Problem
+from warmroute.wire.chat_shapes import (
+    NO_VALUE,
+    Body,
+    Message,
+    WholeMessage,
+    decode_any,
+    decode_members,
+    decode_start,
+    decode_whole,
+)
 
 KEY_VERSION: Final = 1
 """Version of the text extraction described above."""
 
 _UTF8_PIECE_BYTES: Final = 1024 * 1024  # validated piecewise, so that a large body needs no second copy
-_NO_VALUE: Final = Raw(b"")
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # no set: a type of any kind may be compared
 
 
@@ -70,43 +79,6 @@ _QUOTE: Final = ord('"')
 _ESCAPE_BYTES_MAX: Final = 12  # \\uD83D\\uDE00, one character
 
 
-class _Message(Struct, gc=False):
-    """For a little text out of a long body: content is decoded only while text is missing."""
-
-    content: Raw = _NO_VALUE
-
-
-class _WholeMessage(Struct, gc=False):
-    """For most of the text: one pass is twice as fast as going back to every content."""
-
-    content: object = None
-
-
-_AnyMessage = TypeVar("_AnyMessage", _Message, _WholeMessage)
-
-
-class _Body(Struct, Generic[_AnyMessage], gc=False):
-    messages: list[_AnyMessage] = []
-    prompt: Raw = _NO_VALUE
-    input: Raw = _NO_VALUE
-    instructions: Raw = _NO_VALUE
-    system: Raw = _NO_VALUE
-    model: str | None = None
-    stream: bool | None = None
-    prompt_cache_key: str | None = None
-
-
-class _Model(Struct, gc=False):
-    model: Raw = _NO_VALUE
-
-
-_decode_start: Final = msgspec.json.Decoder(_Body[_Message]).decode
-_decode_whole: Final = msgspec.json.Decoder(_Body[_WholeMessage]).decode
-_decode_model: Final = msgspec.json.Decoder(_Model).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_any: Final = msgspec.json.Decoder().decode
-
-
 def read(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Failure:
     """Read a request body as far as routing needs it.
 
@@ -125,7 +97,7 @@ def read(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Fa
     if not body.isascii() and (failure := _not_utf8(body)) is not None:
         return failure  # the decoder below skips strings that nobody reads without looking at them
     text = _Text(characters_max)
-    decode = _decode_whole if len(body) <= 2 * characters_max else _decode_start
+    decode = decode_whole if len(body) <= 2 * characters_max else decode_start
     try:
         fields = decode(body)
     except msgspec.ValidationError:
@@ -164,22 +136,22 @@ def _malformed(body: bytes, error: Exception) -> Failure:
 def _read_unusual(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Failure:
     """Read a body in which some member has a shape its API does not know."""
     try:
-        raw = _decode_members(body)
+        raw = decode_members(body)
     except msgspec.ValidationError as error:
         return Failure(Problem.BAD_REQUEST, f"The request body must be a JSON object: {error}.")
     except (msgspec.DecodeError, RecursionError) as error:
         return _malformed(body, error)
     values = {name: _value(raw[name]) for name in ("model", "stream", "prompt_cache_key") if name in raw}
-    fields = _Body[_Message](
-        prompt=raw.get("prompt", _NO_VALUE),
-        input=raw.get("input", _NO_VALUE),
-        instructions=raw.get("instructions", _NO_VALUE),
-        system=raw.get("system", _NO_VALUE),
+    fields = Body[Message](
+        prompt=raw.get("prompt", NO_VALUE),
+        input=raw.get("input", NO_VALUE),
+        instructions=raw.get("instructions", NO_VALUE),
+        system=raw.get("system", NO_VALUE),
     )
     text = _Text(characters_max)
     _collect(text, fields, kind)
     if kind in (BodyKind.CHAT, BodyKind.MESSAGES):
-        text.items(_value(raw.get("messages", _NO_VALUE)))
+        text.items(_value(raw.get("messages", NO_VALUE)))
     model, cache_key = values.get("model"), values.get("prompt_cache_key")
     return OpenAIRequest(
         text.result(),
@@ -192,7 +164,7 @@ def _read_unusual(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIReq
 def _value(raw: Raw | bytes) -> object:
     """Decode one member; None for an absent one and for a value Python cannot hold."""
     try:
-        return _decode_any(raw)
+        return decode_any(raw)
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -227,7 +199,7 @@ def _decode_piece(piece: bytes) -> str:
     return start if isinstance(start, str) else ""
 
 
-def _collect(text: "_Text", fields: _Body[_Message] | _Body[_WholeMessage], kind: BodyKind) -> None:
+def _collect(text: "_Text", fields: Body[Message] | Body[WholeMessage], kind: BodyKind) -> None:
     match kind:
         case BodyKind.CHAT:
             text.messages(fields.messages)
@@ -259,7 +231,7 @@ class _Text:
         text = "".join(self._found)
         return text if self.missing >= 0 else text[: self.characters_max]
 
-    def messages(self, messages: Sequence[_Message | _WholeMessage]) -> None:
+    def messages(self, messages: Sequence[Message | WholeMessage]) -> None:
         for message in messages:
             if self.missing <= 0:
                 return
@@ -314,7 +286,7 @@ def splice_model(body: bytes, model: str) -> bytes:
     escapes, is walked token by token instead, about 0.2 µs each.
     """
     try:
-        members = _decode_members(body)
+        members = decode_members(body)
     except (msgspec.DecodeError, RecursionError):
         return body
     name = msgspec.json.encode(model)
@@ -375,7 +347,7 @@ def _splice(body: bytes, name: bytes) -> bytes:
                 key_expected = True
             case 0x22 if key_expected:  # "
                 key_expected = False
-                if _decode_any(token.group()) == "model":
+                if decode_any(token.group()) == "model":
                     colon = _COLON.match(body, at)
                     assert colon is not None, "a member of a valid object has a colon"
                     at = _end_of_value(body, colon.end())
