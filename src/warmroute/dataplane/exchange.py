@@ -299,7 +299,8 @@ class Exchange:
     def _error_answer(self) -> None:
         body = b"".join(self._kept)
         target = self._target()
-        if self._status == 503 and b"loading" in body.lower():
+        in_a_stream = self._first_event is not None  # it opened with 200: something may have run
+        if self._status == 503 and not in_a_stream and b"loading" in body.lower():
             self._stage = _WAITING
             self.failed(FailureCause.LOADING, "the model server is still loading its model")
             return

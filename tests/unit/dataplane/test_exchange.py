@@ -410,6 +410,17 @@ def test_a_held_stream_without_a_whole_event_is_passed_on_as_it_is(bench, sent):
     assert b"".join(unchunk(client.body)) == sent
 
 
+def test_a_stream_that_says_loading_in_an_error_event_is_not_sent_again(bench):
+    bench.fleet(target("i-1", hold_first_event=True), target("i-2", hold_first_event=True))
+    client, _ = bench.send(OPENAI, CHAT)
+    sink = bench.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    sink.body(b'data: {"error": {"message": "Loading model", "code": 503}}\n\n')
+    sink.ended()
+    assert len(bench.upstreams.calls) == 1
+    assert client.status == 424
+
+
 def test_a_held_stream_that_is_good_loses_nothing(bench):
     bench.fleet(target("i-1", hold_first_event=True))
     client, _ = bench.send(OPENAI, CHAT)
