@@ -240,7 +240,7 @@ def _warmroute(bench: Bench, *, name: str, environment: dict[str, str]) -> Serve
     command += ["--data-dir", str(bench.folder / f"warmroute-{port}")]
     process = bench.start(name, command, cpu=bench.placement.generator, environment=environment)
     version = subprocess.run(
-        [sys.executable, "-c", "import warmroute; print(getattr(warmroute, '__version__', '0.1.0'))"],
+        [sys.executable, "-m", "warmroute", "--version"],
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,7 @@
 """The command line's entry: ``warmroute COMMAND``."""
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -51,10 +52,17 @@ class _Commands(click.Group):
         sys.exit(result if isinstance(result, int) else 0)
 
 
+def how_built() -> str:
+    """Return whether the way of a request is compiled or not: two speeds of the same code."""
+    found = importlib.util.find_spec("warmroute.routing.router")
+    assert found is not None, "it is part of the package"
+    return "pure Python" if (found.origin or "").endswith(".py") else "compiled"
+
+
 @click.group(
     cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(__version__, prog_name="warmroute")
+@click.version_option(__version__, message=f"%(prog)s %(version)s ({how_built()})", prog_name="warmroute")
 def main() -> None:
     """Route requests to your own LLM servers, SageMaker-compatible and prefix-aware."""
 

@@ -14,7 +14,7 @@ def run(*arguments):
 
 def test_version():
     result = run("--version")
-    assert (result.exit_code, result.output) == (0, f"warmroute, version {__version__}\n")
+    assert (result.exit_code, result.output) == (0, f"warmroute {__version__} (pure Python)\n")
 
 
 def test_help_lists_the_commands_without_importing_them():
@@ -63,4 +63,4 @@ def test_runs_as_a_module():
     shown = subprocess.run(
         [sys.executable, "-m", "warmroute", "--version"], capture_output=True, text=True, check=True
     )
-    assert shown.stdout == f"warmroute, version {__version__}\n"
+    assert shown.stdout == f"warmroute {__version__} (pure Python)\n"
