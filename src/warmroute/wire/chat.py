@@ -76,6 +76,7 @@ class OpenAIRequest:
 
 
 _QUOTE: Final = ord('"')
+_MARGIN_BYTES: Final = 64
 _ESCAPE_BYTES_MAX: Final = 12  # \\uD83D\\uDE00, one character
 
 
@@ -176,9 +177,10 @@ def _start(raw: Raw, characters: int) -> object:
     """
     view = memoryview(raw)
     if len(view) > 0 and view[0] == _QUOTE:
-        # A character of JSON text takes 1 byte in English and up to 4 in UTF-8; escapes may take more.
-        for size in (characters + _ESCAPE_BYTES_MAX, 4 * characters + _ESCAPE_BYTES_MAX):
-            if len(view) < 2 * size:
+        # A character of English takes little more than 1 byte of JSON, of any language up to 4; only text
+        # full of escapes takes more.
+        for size in (characters + characters // 4 + _MARGIN_BYTES, 4 * characters + _MARGIN_BYTES):
+            if len(view) < size + size // 2:  # not worth two tries
                 break
             start = _decode_piece(bytes(view[:size]))
             if len(start) >= characters:
