@@ -9,7 +9,7 @@ from typing import Protocol
 from warmroute.core.errors import Failure
 from warmroute.core.fleet import Target
 from warmroute.dataplane.telling import Place, model_answered
-from warmroute.wire import eventstream, hop, invocation, openai_errors
+from warmroute.wire import eventstream, hop, http1, invocation, openai_errors
 from warmroute.wire.chat import BodyKind
 from warmroute.wire.headers import HeaderList, Headers
 
@@ -42,6 +42,10 @@ class Dialect(Protocol):
 
     def fields(self, upstream: HeaderList, variant: str) -> HeaderList:
         """Return the answer's header fields, without those that frame its body."""
+        ...
+
+    def chunk(self, data: bytes) -> bytes:
+        """Return a piece of the body as the caller reads it, as one chunk of a chunked body."""
         ...
 
     def piece(self, data: bytes) -> bytes:
@@ -86,6 +90,10 @@ class Native:
         fields.append((b"x-amzn-RequestId", self._request_id.encode()))
         return fields
 
+    def chunk(self, data: bytes) -> bytes:
+        """Return the bytes as they came, as a chunk."""
+        return http1.chunk(data)
+
     def piece(self, data: bytes) -> bytes:
         """Return the bytes as they came."""
         return data
@@ -119,6 +127,12 @@ class NativeStream(Native):
     """InvokeEndpointWithResponseStream: the body in event-stream frames."""
 
     streams_frames = True
+
+    def chunk(self, data: bytes) -> bytes:
+        """Return the bytes as one PayloadPart in one chunk, joined once: this runs for every token."""
+        head, payload, end = eventstream.payload_part_pieces(data)
+        size = len(head) + len(payload) + len(end)
+        return b"".join((b"%x\r\n" % size, head, payload, end, b"\r\n"))
 
     def piece(self, data: bytes) -> bytes:
         """Return the bytes as one PayloadPart."""
@@ -172,6 +186,10 @@ class OpenAI:
         if not any(name == b"x-request-id" for name, _ in fields):
             fields.append((b"x-request-id", self._request_id.encode()))
         return fields
+
+    def chunk(self, data: bytes) -> bytes:
+        """Return the bytes as they came, as a chunk."""
+        return http1.chunk(data)
 
     def piece(self, data: bytes) -> bytes:
         """Return the bytes as they came."""

@@ -272,8 +272,8 @@ class Exchange:
 
     def _relay(self, data: bytes) -> None:
         self.record.bytes_out += len(data)
-        piece = self._plan.dialect.piece(data)
-        self._downstream.write(http1.chunk(piece) if self._chunked else piece)
+        dialect = self._plan.dialect
+        self._downstream.write(dialect.chunk(data) if self._chunked else dialect.piece(data))
 
     def _look(self, data: bytes) -> None:
         self._kept.append(data)

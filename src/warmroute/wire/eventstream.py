@@ -50,10 +50,15 @@ def payload_part(payload: bytes) -> bytes:
     Raises:
         AssertionError: The payload is longer; readers hand over far smaller pieces.
     """
+    return b"".join(payload_part_pieces(payload))
+
+
+def payload_part_pieces(payload: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the same as what has to be joined: a relay joins it with its own framing at once."""
     size = len(payload)
     assert size <= PAYLOAD_BYTES_MAX, f"a payload part takes at most {PAYLOAD_BYTES_MAX} bytes, got {size}"
     head, head_crc = _part_head(size)
-    return b"".join((head, payload, _U32.pack(crc32(payload, head_crc))))
+    return head, payload, _U32.pack(crc32(payload, head_crc))
 
 
 @lru_cache(maxsize=4096)

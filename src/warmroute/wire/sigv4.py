@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
@@ -28,6 +29,8 @@ _PRESIGNED: Final = tuple(
     f"X-Amz-{name}" for name in ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature")
 )
 _PLAIN_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?|/")
+_SIGNED_HEADERS_KEPT_MAX: Final = 512
+"""Characters of a SignedHeaders value that is kept once read; an SDK has a handful of them."""
 _HEADER_NAMES: Final = re.compile(r"[!#-'*+.^_`|~0-9a-z-]+(?:;[!#-'*+.^_`|~0-9a-z-]+)*")
 
 
@@ -204,25 +207,23 @@ def _from_query(
 
 
 def _canonical_request(request: SignedRequest, claim: _Claim) -> bytes | Failure:
-    signed_headers = claim.signed_headers.lower()
-    if _HEADER_NAMES.fullmatch(signed_headers) is None:
-        return _incomplete(
-            f"SignedHeaders must be header names joined with ';', got '{claim.signed_headers}'."
-        )
-    names = signed_headers.split(";")
-    if "host" not in names:
-        return _incomplete(f"SignedHeaders must contain 'host', got '{signed_headers}'.")
+    names = _names(claim.signed_headers)
+    if isinstance(names, Failure):
+        return names
     headers = request.headers
-    if b"x-amz-target" in headers and "x-amz-target" not in names:
+    if b"x-amz-target" in headers and b"x-amz-target" not in names:
         return _incomplete("SignedHeaders must contain 'x-amz-target', which selects the operation.")
-    lines = []
+    lines: list[bytes] = []
     for name in names:
-        value = headers.get(name.encode("ascii"))
+        value = headers.get(name)
         if value is None:
+            text_name = text(name)
             return Failure(
-                Problem.INVALID_SIGNATURE, f"SignedHeaders names '{name}', which the request does not have."
+                Problem.INVALID_SIGNATURE,
+                f"SignedHeaders names '{text_name}', which the request does not have.",
             )
-        lines.append(f"{name}:{text(b' '.join(value.split()))}\n")
+        folded = b" ".join(value.split())
+        lines += (name, b":", folded, b"\n")
     payload = sha256(request.body).hexdigest()
     declared = headers.get(b"x-amz-content-sha256")
     if declared is not None and declared != payload.encode("ascii"):
@@ -231,10 +232,29 @@ def _canonical_request(request: SignedRequest, claim: _Claim) -> bytes | Failure
             f"X-Amz-Content-SHA256 must be the SHA-256 of the body, {payload}, got '{text(declared)}'; "
             "unsigned and streaming payloads are not accepted.",
         )
-    return (
-        f"{request.method}\n{_canonical_path(request.path)}\n{claim.canonical_query}\n"
-        f"{''.join(lines)}\n{signed_headers}\n{payload}"
-    ).encode("latin-1", "replace")
+    start = f"{request.method}\n{_canonical_path(request.path)}\n{claim.canonical_query}\n"
+    end = f"\n{claim.signed_headers.lower()}\n{payload}"
+    return b"".join((start.encode("latin-1", "replace"), *lines, end.encode("latin-1", "replace")))
+
+
+def _names(signed_headers: str) -> tuple[bytes, ...] | Failure:
+    """Return the names that SignedHeaders lists, in lower case."""
+    if len(signed_headers) > _SIGNED_HEADERS_KEPT_MAX:
+        return _read_names(signed_headers)
+    return _known_names(signed_headers)
+
+
+def _read_names(signed_headers: str) -> tuple[bytes, ...] | Failure:
+    lower = signed_headers.lower()
+    if _HEADER_NAMES.fullmatch(lower) is None:
+        return _incomplete(f"SignedHeaders must be header names joined with ';', got '{signed_headers}'.")
+    names = tuple(lower.encode("ascii").split(b";"))
+    if b"host" not in names:
+        return _incomplete(f"SignedHeaders must contain 'host', got '{lower}'.")
+    return names
+
+
+_known_names = lru_cache(maxsize=256)(_read_names)
 
 
 def _bytes(raw: str) -> bytes:

@@ -208,3 +208,11 @@ def test_anthropics_streams_break_in_their_own_words():
     event = dialect.broken(TIMED_OUT)
     assert b"event: error\n" in event
     assert json.loads(event.partition(b"data: ")[2])["type"] == "error"
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 4095, 70_000])
+def test_a_chunk_is_the_piece_in_a_chunks_framing(size):
+    data = b"x" * size
+    for dialect in (native(), native(NativeStream), openai()):
+        piece = dialect.piece(data)
+        assert dialect.chunk(data) == b"%x\r\n%b\r\n" % (len(piece), piece)
