@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "warmroute"
-FLOORS = ("core", "wire", "routing", "resources", "observe", "auth")
+FLOORS = ("core", "wire", "routing", "resources", "engine", "observe", "workload", "auth", "sim")
 PERCENT_MIN = 95.0
 SECONDS_MAX = 300
 

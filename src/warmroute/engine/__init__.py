@@ -1,0 +1,1 @@
+"""A model of one inference engine: continuous batching over a block prefix cache. Pure."""
