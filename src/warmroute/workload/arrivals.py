@@ -1,0 +1,233 @@
+"""When requests come: times of an open loop, and clients of a closed one. Times are nanoseconds."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from warmroute.workload.prompts import Maker, Request
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request that comes at a time.
+
+    Attributes:
+        at_ns: When, from the start.
+        request: What.
+        client: Who sends it; numbers from 0.
+    """
+
+    at_ns: int
+    request: Request
+    client: int = 0
+
+
+class Source(Protocol):
+    """Where requests come from."""
+
+    def first(self) -> Iterator[Arrival]:
+        """Return what comes whatever the answers are, in order of time."""
+        ...
+
+    def after(self, ended: Arrival, now_ns: int) -> Arrival | None:
+        """Return what a client sends when its last request has ended; None for nothing."""
+        ...
+
+
+# --- times of an open loop ------------------------------------------------------------------
+
+
+def constant(rate_per_s: float, *, start_ns: int, end_ns: int) -> Iterator[int]:
+    """Return times at equal distances, the first one at the start."""
+    count = 0
+    while (at := start_ns + round(count * NS_PER_S / rate_per_s)) < end_ns:
+        yield at
+        count += 1
+
+
+def gamma(rate_per_s: float, variation: float, rng: Random, *, start_ns: int, end_ns: int) -> Iterator[int]:
+    """Return times whose distances are gamma-distributed.
+
+    Args:
+        rate_per_s: Mean rate.
+        variation: Coefficient of variation of the distances: 1 is a Poisson process, more is bursty.
+        rng: Source of randomness.
+        start_ns: The first distance begins here.
+        end_ns: All times are before it.
+    """
+    shape = 1 / (variation * variation)
+    scale = NS_PER_S / (rate_per_s * shape)
+    at = float(start_ns)
+    while (at := at + rng.gammavariate(shape, scale)) < end_ns:
+        yield int(at)
+
+
+def poisson(rate_per_s: float, rng: Random, *, start_ns: int, end_ns: int) -> Iterator[int]:
+    """Return times of a Poisson process."""
+    at = float(start_ns)
+    while (at := at + rng.expovariate(rate_per_s) * NS_PER_S) < end_ns:
+        yield int(at)
+
+
+def bursts(rate_per_s: float, size: int, rng: Random, *, start_ns: int, end_ns: int) -> Iterator[int]:
+    """Return times of bursts, each of ``size`` requests at once, with ``rate_per_s`` requests in the mean."""
+    for at in poisson(rate_per_s / size, rng, start_ns=start_ns, end_ns=end_ns):
+        yield from [at] * size
+
+
+def stages(
+    rates: Sequence[tuple[float, float]], times: Callable[[float, int, int], Iterator[int]]
+) -> Iterator[int]:
+    """Return the times of one stage after the other.
+
+    Args:
+        rates: Requests per second, and seconds, of each stage; a rate of 0 is a pause.
+        times: Makes the times of a rate between a start and an end.
+    """
+    start = 0
+    for rate_per_s, seconds in rates:
+        end = start + round(seconds * NS_PER_S)
+        if rate_per_s > 0:
+            yield from times(rate_per_s, start, end)
+        start = end
+
+
+# --- sources --------------------------------------------------------------------------------
+
+
+class OpenLoop:
+    """Requests at given times, whatever the answers are.
+
+    Args:
+        times: In order.
+        maker: What is asked; the client of a request is its number, modulo ``clients``.
+        clients: How many there are.
+    """
+
+    def __init__(self, times: Iterable[int], maker: Maker, *, clients: int = 1) -> None:
+        self._times = times
+        self._maker = maker
+        self._clients = clients
+
+    def first(self) -> Iterator[Arrival]:
+        """Return all of them."""
+        for number, at in enumerate(self._times):
+            client = number % self._clients
+            request = self._maker.next(client)
+            if request is None:
+                return
+            yield Arrival(at, request, client)
+
+    def after(self, ended: Arrival, now_ns: int) -> None:
+        """Return None: nobody waits for an answer."""
+
+
+class Recorded:
+    """Requests as they were recorded.
+
+    Args:
+        arrivals: In order of time.
+        speed: 2 replays twice as fast.
+    """
+
+    def __init__(self, arrivals: Iterable[Arrival], *, speed: float = 1.0) -> None:
+        self._arrivals = arrivals
+        self._speed = speed
+
+    def first(self) -> Iterator[Arrival]:
+        """Return all of them."""
+        for each in self._arrivals:
+            yield Arrival(round(each.at_ns / self._speed), each.request, each.client)
+
+    def after(self, ended: Arrival, now_ns: int) -> None:
+        """Return None: nobody waited for an answer."""
+
+
+class ClosedLoop:
+    """Clients that each wait for an answer, think, and ask again.
+
+    Args:
+        clients: How many.
+        maker: What they ask.
+        think: Draws how long a client thinks, in nanoseconds.
+        ramp_ns: They begin one after the other over this time.
+        end_ns: Nobody asks from then on.
+    """
+
+    def __init__(
+        self, clients: int, maker: Maker, *, think: Callable[[], int], ramp_ns: int, end_ns: int
+    ) -> None:
+        self._clients = clients
+        self._maker = maker
+        self._think = think
+        self._ramp_ns = ramp_ns
+        self._end_ns = end_ns
+
+    def first(self) -> Iterator[Arrival]:
+        """Return each client's first request."""
+        for client in range(self._clients):
+            arrival = self._ask(client, self._ramp_ns * client // self._clients)
+            if arrival is not None:
+                yield arrival
+
+    def after(self, ended: Arrival, now_ns: int) -> Arrival | None:
+        """Return the client's next request."""
+        return self._ask(ended.client, now_ns + self._think())
+
+    def _ask(self, client: int, at_ns: int) -> Arrival | None:
+        request = self._maker.next(client) if at_ns < self._end_ns else None
+        return None if request is None else Arrival(at_ns, request, client)
+
+
+def thinking(mean_s: float, rng: Random) -> Callable[[], int]:
+    """Return a think time: exponentially distributed with this mean, or always 0."""
+    if mean_s <= 0:
+        return lambda: 0
+    return lambda: int(rng.expovariate(1 / mean_s) * NS_PER_S)
+
+
+Session = Sequence[tuple[int, Request]]
+"""Requests of one session in order, each with the nanoseconds of thought before it."""
+
+
+class SessionLoop:
+    """Sessions, a number of them at the same time; when one ends the next one begins.
+
+    Args:
+        sessions: In the order in which they begin.
+        at_once: How many run at the same time.
+        ramp_ns: The first ones begin one after the other over this time.
+        end_ns: Nothing is asked from then on.
+    """
+
+    def __init__(self, sessions: Sequence[Session], *, at_once: int, ramp_ns: int, end_ns: int) -> None:
+        self._coming = iter(sessions)
+        self._at_once = min(at_once, len(sessions))
+        self._ramp_ns = ramp_ns
+        self._end_ns = end_ns
+        self._running: dict[int, Iterator[tuple[int, Request]]] = {}
+
+    def first(self) -> Iterator[Arrival]:
+        """Return the first request of each of the first sessions."""
+        for client in range(self._at_once):
+            arrival = self._ask(client, self._ramp_ns * client // self._at_once)
+            if arrival is not None:
+                yield arrival
+
+    def after(self, ended: Arrival, now_ns: int) -> Arrival | None:
+        """Return the session's next request, or the next session's first."""
+        return self._ask(ended.client, now_ns)
+
+    def _ask(self, client: int, now_ns: int) -> Arrival | None:
+        while True:
+            step = next(self._running.get(client, iter(())), None)
+            if step is not None:
+                thought_ns, request = step
+                return Arrival(now_ns + thought_ns, request, client) if now_ns < self._end_ns else None
+            session = next(self._coming, None)
+            if session is None:
+                return None
+            self._running[client] = iter(session)
