@@ -226,7 +226,8 @@ class SessionLoop:
             step = next(self._running.get(client, iter(())), None)
             if step is not None:
                 thought_ns, request = step
-                return Arrival(now_ns + thought_ns, request, client) if now_ns < self._end_ns else None
+                at_ns = now_ns + thought_ns
+                return Arrival(at_ns, request, client) if at_ns < self._end_ns else None
             session = next(self._coming, None)
             if session is None:
                 return None

@@ -254,6 +254,7 @@ class Conversations:
         lengths: Of what the user adds per turn (``unique``) and of the answers.
         turns: Draws the number of turns of a conversation, at least 1.
         rng: Source of randomness.
+        opening_tokens: What the first question of a conversation has in addition, in the mean.
         context_tokens: A conversation ends before a prompt would grow beyond this.
     """
 
@@ -264,6 +265,7 @@ class Conversations:
         lengths: Lengths,
         turns: Callable[[Random], int],
         rng: Random,
+        opening_tokens: float = 0.0,
         context_tokens: int = 1 << 30,
     ) -> None:
         self._numbers = Numbers()
@@ -271,6 +273,7 @@ class Conversations:
         self._lengths = lengths
         self._turns = turns
         self._rng = rng
+        self._opening = opening_tokens
         self._context = context_tokens
         self._open: dict[int, tuple[int, int, int]] = {}  # client: first block, tokens so far, turns left
 
@@ -284,6 +287,7 @@ class Conversations:
             # As many numbers as the longest conversation could need: one run however it grows.
             first, said = self._numbers.take(1 << 20)[0], system * BLOCK_TOKENS
             left = max(1, self._turns(self._rng))
+            asked += lognormal(self._opening, self._lengths.sigma, self._rng) if self._opening else 0
         prompt = said + asked
         self._open[client] = (first, prompt + output, left - 1)
         own = (first, blocks_of(prompt + output) - system)

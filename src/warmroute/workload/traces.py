@@ -171,14 +171,17 @@ def _spread(p50: float, p95: float, rng: Random) -> int:
     return max(1, min(round(rng.lognormvariate(math.log(max(p50, 1)), sigma)), round(3 * p95)))
 
 
-def agentic(lines: Iterable[str], *, context_tokens: int = 128_000) -> list[Session]:
+def agentic(
+    lines: Iterable[str], *, context_tokens: int = 128_000, think_ns_max: int = 1 << 62
+) -> list[Session]:
     """Read sessions of coding agents: each request waits for the answer before it, then thinks.
 
     Args:
         lines: ``{"tool_tokens", "system_tokens", "block", "req": [[t_s, in, out, think_s, api_s,
             [[first_id, count], …]], …]}`` with block numbers of the session's own; objects among ``req``
             (calls of sub-agents) are passed over.
-        context_tokens: A session ends before its first prompt that is longer.
+        context_tokens: A session ends before its first request that is longer, with its answer.
+        think_ns_max: Longer pauses are cut to this.
 
     Raises:
         TraceError: A line is something else.
@@ -196,7 +199,7 @@ def agentic(lines: Iterable[str], *, context_tokens: int = 128_000) -> list[Sess
             if (tools, system) not in starts:
                 starts[tools, system] = numbers.take(common)
             steps = [step for step in record["req"] if not isinstance(step, dict)]
-            session = _session(steps, starts[tools, system], each, (numbers, context_tokens))
+            session = _session(steps, starts[tools, system], each, (numbers, context_tokens, think_ns_max))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise TraceError(f"line {number}: {_what(error)}") from error
         if session:
@@ -204,8 +207,8 @@ def agentic(lines: Iterable[str], *, context_tokens: int = 128_000) -> list[Sess
     return sessions
 
 
-def _session(steps: list[Any], start: Run, each: int, shared: tuple[Numbers, int]) -> Session:
-    numbers, context_tokens = shared
+def _session(steps: list[Any], start: Run, each: int, shared: tuple[Numbers, int, int]) -> Session:
+    numbers, context_tokens, think_ns_max = shared
     highest = max((first + count for step in steps for first, count in step[5]), default=0)
     base, _ = numbers.take((highest + 1) * each)
     session: list[tuple[int, Request]] = []
@@ -217,7 +220,8 @@ def _session(steps: list[Any], start: Run, each: int, shared: tuple[Numbers, int
         common = min(local[0][1] * each, start[1]) if local and local[0][0] == 1 else 0
         own = _without([(base + first * each, count * each) for first, count in local], common)
         request = _answered([*clipped([start], common), *own], int(prompt), int(output), numbers)
-        session.append((round(think_s * NS_PER_S) if session else 0, request))
+        thought_ns = min(round(think_s * NS_PER_S), think_ns_max) if session else 0
+        session.append((thought_ns, request))
     return session
 
 

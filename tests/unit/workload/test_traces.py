@@ -137,6 +137,12 @@ def test_an_agentic_session_ends_at_the_context():
     assert agentic([line], context_tokens=100) == []
 
 
+def test_long_pauses_of_a_session_may_be_cut():
+    line = session([[0, 200, 9, 0, 1, [[1, 3]]], [900, 200, 9, 880.5, 1, [[1, 3]]]])
+    pauses = [agentic([line], **cut)[0][1][0] for cut in ({}, {"think_ns_max": 60 * NS_PER_S})]
+    assert pauses == [880_500_000_000, 60 * NS_PER_S]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

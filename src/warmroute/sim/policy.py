@@ -1,0 +1,154 @@
+"""What decides in a simulation: the live router, or anything else with the same face."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from warmroute.core.decision import Decision
+from warmroute.core.events import AttemptEnded
+from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
+from warmroute.core.ids import EndpointName, VariantName
+from warmroute.routing.key import text_key
+from warmroute.routing.router import Router
+from warmroute.workload.prompts import Request, text_of
+
+ENDPOINT, VARIANT = EndpointName("simulated"), VariantName("all")
+KEYS_KEPT = 100_000
+"""Keys remembered by the blocks they come from, so that text is made up once; then all are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a policy may be told, whichever it is.
+
+    Attributes:
+        prefix_length: Characters of the routing key.
+        concurrency_threshold: In-flight requests at which an instance is full.
+    """
+
+    prefix_length: int
+    concurrency_threshold: int
+
+
+class Chooser(Protocol):
+    """One router, as the driver sees it."""
+
+    def apply_targets(self, version: int, targets: tuple[Target, ...]) -> None:
+        """Take over the targets there are from now on."""
+        ...
+
+    def key_of(self, request: Request) -> int | None:
+        """Return what `decide` wants as a key; not part of a decision's measured time."""
+        ...
+
+    def decide(self, request: Request, key: int | None, now_ns: int, tried: tuple[str, ...]) -> Decision:
+        """Pick a target and reserve a place on it."""
+        ...
+
+    def apply(self, event: AttemptEnded, now_ns: int) -> None:
+        """Fold in how an attempt ended."""
+        ...
+
+    def next_deadline_ns(self) -> int | None:
+        """Return when `on_deadline` is due."""
+        ...
+
+    def on_deadline(self, now_ns: int) -> None:
+        """Do what is due."""
+        ...
+
+    def open_leases(self) -> int:
+        """Return the leases taken and not released."""
+        ...
+
+    def in_flight(self) -> dict[str, int]:
+        """Return the leases counted on each target."""
+        ...
+
+
+class LiveChooser:
+    """`warmroute.routing.router.Router`, the code that serves live traffic, with one variant.
+
+    Args:
+        routing: The variant's RoutingConfig.
+        rng: Source of the router's random choices.
+    """
+
+    def __init__(self, routing: Routing, rng: Random) -> None:
+        self._routing = routing
+        self._router = Router(rng)
+        self._keys: dict[object, int | None] = {}
+
+    def apply_targets(self, version: int, targets: tuple[Target, ...]) -> None:
+        """Publish a fleet of one endpoint with one variant that has these targets."""
+        variant = Variant(VARIANT, 1.0, self._routing, targets)
+        endpoint = Endpoint(ENDPOINT, in_service=True, variants=(variant,))
+        applied = self._router.apply_fleet(Fleet(version, "us-east-1", "000000000000", (endpoint,)))
+        assert applied, "fleets are published in order of their versions"
+
+    def key_of(self, request: Request) -> int | None:
+        """Return the live key of the request's text, made up from its blocks."""
+        book = self._router.endpoints[ENDPOINT].variants[VARIANT]
+        if not book.prefix_length:
+            return None
+        head = request.head(book.prefix_length)
+        if head not in self._keys:
+            if len(self._keys) >= KEYS_KEPT:
+                self._keys.clear()
+            self._keys[head] = text_key(book.key_head, text_of(*head), book.prefix_length, "")
+        return self._keys[head]
+
+    def decide(self, request: Request, key: int | None, now_ns: int, tried: tuple[str, ...]) -> Decision:  # noqa: ARG002
+        """Decide as the live path does."""
+        book = self._router.choose_variant(self._router.endpoints[ENDPOINT], None)
+        assert book is not None, "the variant has a weight"
+        return self._router.decide(book, key, tried)
+
+    def apply(self, event: AttemptEnded, now_ns: int) -> None:
+        """Release the lease and note what the end says about the target."""
+        self._router.apply(event, now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """Return when an ejection ends."""
+        return self._router.next_deadline_ns()
+
+    def on_deadline(self, now_ns: int) -> None:
+        """End the ejections that are over."""
+        self._router.on_deadline(now_ns)
+
+    def open_leases(self) -> int:
+        """Return the leases taken and not released."""
+        return self._router.open_leases()
+
+    def in_flight(self) -> dict[str, int]:
+        """Return the leases counted on each target."""
+        return {name: count for name, (_, count, _) in self._router.targets().items()}
+
+
+ChooserMaker = Callable[[Settings, Random], Chooser]
+
+
+def _random(_: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.RANDOM), rng)
+
+
+def _least_outstanding(_: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.LEAST_OUTSTANDING_REQUESTS), rng)
+
+
+def _prefix_aware(settings: Settings, rng: Random) -> Chooser:
+    routing = Routing(
+        RoutingStrategy.PREFIX_AWARE,
+        prefix_length=settings.prefix_length,
+        concurrency_threshold=settings.concurrency_threshold,
+    )
+    return LiveChooser(routing, rng)
+
+
+POLICIES: Mapping[str, ChooserMaker] = {
+    RoutingStrategy.RANDOM.value: _random,
+    RoutingStrategy.LEAST_OUTSTANDING_REQUESTS.value: _least_outstanding,
+    RoutingStrategy.PREFIX_AWARE.value: _prefix_aware,
+}
+"""Every policy by its name. Another one is another entry: whatever has the face of a `Chooser`."""

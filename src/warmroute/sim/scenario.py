@@ -1,0 +1,205 @@
+"""Scenarios: a cluster, a workload and faults, made from named parameters that anybody may override."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from warmroute.core.errors import ConfigurationError
+from warmroute.engine.profile import PROFILES
+from warmroute.sim.driver import Setup, simulate
+from warmroute.sim.faults import Fault, FaultKind
+from warmroute.sim.policy import POLICIES, Settings
+from warmroute.sim.records import Run
+from warmroute.workload.arrivals import NS_PER_S, Source
+
+Value = int | float | str
+Read = Callable[[str], Iterable[str]]
+"""Returns the lines of a data file by its path below the data directory."""
+
+COMMON: Mapping[str, Value] = {
+    "instances": 7,
+    "profile": "llama-3.1-70b-8xh100",
+    "compute_scale": 1.0,
+    "overhead_ms": 33.0,
+    "overhead_us_per_token": 0.0,
+    "prefix_length": 4096,
+    "threshold": 0,
+    "routers": 1,
+    "duration_s": 600.0,
+    "warmup_s": 0.0,
+    "fault": "",
+    "fault_s": 0.0,
+    "fault_instance": 0,
+    "fault_notice_ms": 0.0,
+}
+"""Parameters of every scenario, with the values that hold where a scenario has no other."""
+PARAMETER_HELP: Mapping[str, str] = {
+    "instances": "Model servers at the start.",
+    "profile": "Engine profile of every instance.",
+    "compute_scale": "Factor on the cost of prompt tokens, for sensitivity runs.",
+    "overhead_ms": "Per request at the instance before its engine has it: HTTP, tokenizer, queues.",
+    "overhead_us_per_token": "The same per prompt token.",
+    "prefix_length": "PrefixLength of PREFIX_AWARE, in characters.",
+    "threshold": "ConcurrencyThreshold of PREFIX_AWARE; 0 lets the scenario choose.",
+    "routers": "Routers that share nothing.",
+    "duration_s": "Virtual seconds in which requests arrive.",
+    "warmup_s": "Requests before this do not count.",
+    "fault": "kill, drain or add one instance; empty for none.",
+    "fault_s": "When; 0 is half of the duration.",
+    "fault_instance": "Which instance, from 0.",
+    "fault_notice_ms": "After a kill: until the routers are told.",
+}
+
+
+class Parameters:
+    """Named values of a scenario.
+
+    Args:
+        values: All of them.
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self.values = dict(values)
+
+    def whole(self, name: str) -> int:
+        """Return a whole number."""
+        return int(self.values[name])
+
+    def number(self, name: str) -> float:
+        """Return a number."""
+        return float(self.values[name])
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        return str(self.values[name])
+
+    def ns(self, name: str) -> int:
+        """Return a number of seconds (``…_s``) or milliseconds (``…_ms``) in nanoseconds."""
+        return round(self.number(name) * (NS_PER_S if name.endswith("_s") else 1e6))
+
+    @property
+    def end_ns(self) -> int:
+        """When arrivals end."""
+        return self.ns("duration_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One case.
+
+    Attributes:
+        name: As users type it.
+        title: What it is, in a line.
+        own: Its parameters and defaults: those of its own, and other values for common ones.
+        source: Makes the requests from parameters, a source of randomness and data files.
+        threshold: What ``threshold`` 0 stands for.
+        data: Files it reads, below the data directory.
+    """
+
+    name: str
+    title: str
+    own: Mapping[str, Value]
+    source: Callable[[Parameters, Random, Read], Source]
+    threshold: Callable[[Parameters], int] = lambda _: 32
+    data: tuple[str, ...] = ()
+
+    @property
+    def defaults(self) -> dict[str, Value]:
+        """Every parameter with its default."""
+        return {**COMMON, **self.own}
+
+    def parameters(self, overrides: Mapping[str, str]) -> Parameters:
+        """Return the parameters with some overridden by texts.
+
+        Raises:
+            ConfigurationError: There is no such parameter, or the text is no such value.
+        """
+        values = self.defaults
+        for name, text in overrides.items():
+            if name not in values:
+                raise ConfigurationError(
+                    f"{self.name} has no parameter {name}; it has {', '.join(sorted(values))}"
+                )
+            kind = type(values[name])
+            try:
+                values[name] = kind(text)
+            except ValueError:
+                wanted = {int: "a whole number", float: "a number"}[kind]
+                raise ConfigurationError(f"{name} must be {wanted}, got {text}") from None
+        _validate(values)
+        return Parameters(values)
+
+
+def _validate(values: Mapping[str, Value]) -> None:
+    if values["profile"] not in PROFILES:
+        raise ConfigurationError(f"profile must be one of {', '.join(PROFILES)}, got {values['profile']}")
+    if values["fault"] not in ("", *FaultKind):
+        raise ConfigurationError(f"fault must be empty, kill, drain or add, got {values['fault']}")
+    for name in ("instances", "routers", "prefix_length", "compute_scale", "duration_s"):
+        if float(values[name]) <= 0:
+            raise ConfigurationError(f"{name} must be more than 0, got {values[name]}")
+    for name, value in values.items():
+        if not isinstance(value, str) and value < 0:
+            raise ConfigurationError(f"{name} must not be negative, got {value}")
+    if values["fault"] in ("kill", "drain") and int(values["fault_instance"]) >= int(values["instances"]):
+        raise ConfigurationError(
+            f"fault_instance must be below instances ({values['instances']}), got {values['fault_instance']}"
+        )
+
+
+def run_scenario(
+    scenario: Scenario,
+    parameters: Parameters,
+    *,
+    policy: str,
+    seed: int,
+    read: Read,
+    stopwatch: Callable[[], int] | None = None,
+) -> Run:
+    """Run a scenario once.
+
+    Equal arguments give equal runs, to the byte of their logs. Seeds are paired: the workload of a seed is
+    the same for every policy, as far as clients that wait for answers let it.
+
+    Args:
+        scenario: Which.
+        parameters: From `Scenario.parameters`.
+        policy: Name of one of `POLICIES`.
+        seed: Of everything random.
+        read: Gives the data files.
+        stopwatch: Returns nanoseconds of a real clock, to measure decisions.
+    """
+    settings = Settings(
+        prefix_length=parameters.whole("prefix_length"),
+        concurrency_threshold=parameters.whole("threshold") or scenario.threshold(parameters),
+    )
+    # Seeded by text: independent streams, and the same ones under any PYTHONHASHSEED.
+    choosers = [
+        POLICIES[policy](settings, Random(f"{seed} router {number}"))  # noqa: S311  (a simulation)
+        for number in range(parameters.whole("routers"))
+    ]
+    setup = Setup(
+        profile=PROFILES[parameters.text("profile")].scaled(parameters.number("compute_scale")),
+        instances=parameters.whole("instances"),
+        source=scenario.source(parameters, Random(f"{seed} workload"), read),  # noqa: S311
+        overhead_ns=parameters.ns("overhead_ms"),
+        token_overhead_ns=round(parameters.number("overhead_us_per_token") * 1000),
+        faults=_faults(parameters),
+    )
+    return simulate(setup, choosers, Random(f"{seed} balancer"), stopwatch=stopwatch)  # noqa: S311
+
+
+def _faults(parameters: Parameters) -> tuple[Fault, ...]:
+    kind = parameters.text("fault")
+    if not kind:
+        return ()
+    return (
+        Fault(
+            at_ns=parameters.ns("fault_s") or parameters.end_ns // 2,
+            kind=FaultKind(kind),
+            instance=parameters.whole("fault_instance"),
+            notice_ns=parameters.ns("fault_notice_ms"),
+        ),
+    )

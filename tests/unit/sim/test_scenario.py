@@ -1,0 +1,79 @@
+"""Parameters of scenarios, and running one."""
+
+import pytest
+
+from warmroute.core.errors import ConfigurationError
+from warmroute.sim.cases import CASES
+from warmroute.sim.metrics import metrics_of
+from warmroute.sim.scenario import COMMON, PARAMETER_HELP, Scenario, run_scenario
+from warmroute.workload.arrivals import NS_PER_S
+
+CASE = CASES["aws-long"]
+SHORT = {"duration_s": "30", "warmup_s": "0", "instances": "3", "clients": "4"}
+
+
+def go(policy="PREFIX_AWARE", seed=1, **overrides):
+    parameters = CASE.parameters({**SHORT, **overrides})
+    return run_scenario(CASE, parameters, policy=policy, seed=seed, read=lambda _: [])
+
+
+def log(run):
+    return [record.line() for record in run.records]
+
+
+def test_every_common_parameter_is_explained():
+    assert set(PARAMETER_HELP) == set(COMMON)
+
+
+def test_own_defaults_come_before_common_ones_and_overrides_before_both():
+    scenario = Scenario("x", "", {"instances": 2, "think_s": 1.5}, CASE.source)
+    assert scenario.parameters({}).whole("instances") == 2
+    parameters = scenario.parameters({"think_s": "0.25", "instances": "5"})
+    assert (parameters.ns("think_s"), parameters.whole("instances")) == (NS_PER_S // 4, 5)
+    assert (parameters.ns("overhead_ms"), parameters.text("fault")) == (33_000_000, "")
+    assert scenario.threshold(parameters) == 32
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"clents": "3"}, "aws-long has no parameter clents; it has clients, compute_scale"),
+        ({"clients": "many"}, "clients must be a whole number, got many"),
+        ({"think_s": "x"}, "think_s must be a number, got x"),
+        ({"profile": "a100"}, "profile must be one of llama-3.1-70b-8xh100, .*, got a100"),
+        ({"fault": "fire"}, "fault must be empty, kill, drain or add, got fire"),
+        ({"instances": "0"}, "instances must be more than 0, got 0"),
+        ({"think_s": "-1"}, "think_s must not be negative, got -1.0"),
+        ({"fault": "kill", "fault_instance": "7"}, r"fault_instance must be below instances \(7\), got 7"),
+    ],
+)
+def test_a_wrong_parameter_is_a_mistake_that_says_what_is_allowed(overrides, message):
+    with pytest.raises(ConfigurationError, match=message):
+        CASE.parameters(overrides)
+
+
+def test_equal_arguments_give_equal_logs_and_another_seed_another_one():
+    assert log(go()) == log(go())
+    assert log(go(seed=2)) != log(go())
+
+
+def test_the_workload_of_a_seed_is_the_same_for_every_policy():
+    first = [go(policy).records[:4] for policy in ("RANDOM", "PREFIX_AWARE")]
+    assert [record.arrival for record in first[0]] == [record.arrival for record in first[1]]
+
+
+def test_a_fault_comes_in_mid_run_unless_told_when():
+    drained = go(fault="drain")
+    late = [record for record in drained.records if record.dispatched_ns > 15 * NS_PER_S]
+    assert {record.target for record in late} == {"instance-1", "instance-2"}
+    early = go(fault="drain", fault_s="5", fault_instance="2")
+    assert "instance-2" not in {r.target for r in early.records if r.dispatched_ns > 5 * NS_PER_S}
+
+
+def test_a_dearer_prompt_takes_longer():
+    slow, usual = [metrics_of(go(compute_scale=scale)) for scale in ("2", "1")]
+    assert slow.ttft_p90_ms > 1.5 * usual.ttft_p90_ms
+
+
+def test_several_routers_run_side_by_side():
+    assert {record.outcome for record in go(routers="3").records} == {"completed"}
