@@ -14,6 +14,7 @@ from warmroute.core.errors import ConfigurationError
 COMMANDS = {
     "serve": "Run warmroute in the foreground.",
     "demo": "Compare routing strategies on four real model servers.",
+    "simulate": "Compare routing policies in virtual time.",
     "models": "Show and fetch the models of the image warmroute/llama.cpp.",
     "config": "Check the settings, or print a reference page.",
 }

@@ -5,23 +5,14 @@ something out, the value here is an inference that fits, not a fact.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from random import Random
 
+from warmroute.sim.recordings import recording
 from warmroute.sim.scenario import Parameters, Read, Scenario, Value
-from warmroute.workload.arrivals import (
-    ClosedLoop,
-    OpenLoop,
-    Recorded,
-    SessionLoop,
-    Source,
-    constant,
-    poisson,
-    stages,
-    thinking,
-)
+from warmroute.workload.arrivals import ClosedLoop, OpenLoop, Source, constant, poisson, stages, thinking
 from warmroute.workload.prompts import Conversations, FixedPrefixes, Lengths, Maker, RenewedPrefixes, Rounds
-from warmroute.workload.traces import agentic, azure, mooncake, servegen
 
 LADDER = ((9, 30), (3, 210), (4, 180), (5, 120), (6, 120), (8, 90), (10, 70), (12, 60), (15, 50), (20, 50))
 """Requests per second and seconds of llm-d's 37-capacity report; the first is its warm-up."""
@@ -124,47 +115,15 @@ def _rounds(parameters: Parameters, rng: Random) -> Maker:
 
 # --- recorded -------------------------------------------------------------------------------
 
-
-def _mooncake(parameters: Parameters, _: Random, read: Read) -> Source:
-    arrivals = mooncake(read(MOONCAKE))
-    end_ns, speed = parameters.end_ns, parameters.number("speed")
-    return Recorded((each for each in arrivals if each.at_ns < end_ns * speed), speed=speed)
-
-
-def _agents(parameters: Parameters, rng: Random, read: Read) -> Source:
-    sessions = agentic(
-        read(AGENTIC),
-        context_tokens=parameters.whole("context_tokens"),
-        think_ns_max=parameters.ns("think_max_s"),
-    )
-    rng.shuffle(sessions)
-    return SessionLoop(
-        sessions,
-        at_once=parameters.whole("sessions"),
-        ramp_ns=parameters.ns("ramp_s"),
-        end_ns=parameters.end_ns,
-    )
-
-
-def _skew(parameters: Parameters, rng: Random, read: Read) -> Source:
-    rates, lengths = SERVEGEN
-    arrivals = servegen(
-        read(rates), read(lengths), rng=rng, start_s=parameters.whole("start_s"),
-        duration_s=round(parameters.number("duration_s") * parameters.number("speed")),
-        prefix_tokens=parameters.whole("prefix_tokens"),
-    )  # fmt: skip
-    return Recorded(arrivals, speed=parameters.number("speed"))
-
-
-def _azure(parameters: Parameters, _: Random, read: Read) -> Source:
-    end_ns, speed = parameters.end_ns, parameters.number("speed")
-    return Recorded((each for each in azure(read(AZURE)) if each.at_ns < end_ns * speed), speed=speed)
-
-
 MOONCAKE = "mooncake/conversation_trace.jsonl"
 AGENTIC = "agentic/sessions.jsonl"
 AZURE = "azure/AzureLLMInferenceTrace_code.csv"
-SERVEGEN = ("servegen/language_m-small_rates.csv.gz", "servegen/language_m-small_lengths.csv.gz")
+SERVEGEN = "servegen/language_m-small_rates.csv.gz"
+
+
+def _recorded(name: str, title: str, format_name: str, file: str, **own: Value) -> Scenario:
+    scenario = recording(file, format_name)
+    return replace(scenario, name=name, title=title, own={**scenario.own, **own})
 
 
 # --- made up --------------------------------------------------------------------------------
@@ -208,17 +167,10 @@ def _all() -> Iterator[Scenario]:
          "duration_s": 300.0, "warmup_s": 60.0, "threshold": 96},
         _pressure,
     )  # fmt: skip
-    yield Scenario(
-        "mooncake", "Mooncake's recorded conversations", {"speed": 1.0, "duration_s": 3600.0}, _mooncake,
-        data=(MOONCAKE,),
-    )  # fmt: skip
-    yield Scenario(
-        "agents",
-        "Recorded sessions of coding agents, a number of them at the same time",
-        {"sessions": 100, "context_tokens": 128_000, "think_max_s": 60.0, "ramp_s": 60.0,
-         "duration_s": 1800.0, "warmup_s": 300.0, "prefix_length": 65_536},
-        _agents,
-        data=(AGENTIC,),
+    yield _recorded("mooncake", "Mooncake's recorded conversations", "mooncake", MOONCAKE, duration_s=3600.0)
+    yield _recorded(
+        "agents", "Recorded sessions of coding agents, a number of them at the same time", "agentic", AGENTIC,
+        warmup_s=300.0, prefix_length=65_536,
     )  # fmt: skip
     yield case(
         "do-no-harm",
@@ -226,16 +178,12 @@ def _all() -> Iterator[Scenario]:
         {**_FIXED, "prefixes": 256, "prefix_tokens": 256, "unique_tokens": 200.0, "prefix_length": 1024},
         _fixed,
     )
-    yield Scenario(
-        "bursts", "Azure's recorded code completions, very bursty", {"speed": 1.0}, _azure, data=(AZURE,)
+    yield _recorded(
+        "bursts", "Azure's recorded code completions, very bursty", "azure", AZURE, duration_s=3600.0
     )
-    yield Scenario(
-        "skew",
-        "ServeGen's m-small clients, one prefix each; the top client sends 30 %",
-        {"speed": 1.0, "start_s": 129_600, "prefix_tokens": 2048, "duration_s": 120.0,
-         "warmup_s": 20.0},
-        _skew,
-        data=SERVEGEN,
+    yield _recorded(
+        "skew", "ServeGen's m-small clients, one prefix each; the top client sends 30 %", "servegen",
+        SERVEGEN, start_s=129_600, warmup_s=20.0,
     )  # fmt: skip
     yield case("hot", "60 % of the traffic has one prefix", {**_FIXED, "hot": 0.6}, _fixed)
     yield case("prefixes", "600 shared prefixes; set zipf for their popularity", _FIXED, _fixed)

@@ -21,8 +21,8 @@ FILES = {
     AGENTIC: [SESSION] * 6,
     AZURE: ["TIMESTAMP,ContextTokens,GeneratedTokens"]
     + [f"2023-11-16 18:17:{n:02}.9799600,480,10" for n in range(60)],
-    SERVEGEN[0]: ["client,window_start_s,rate_per_s,cv", "1,129600,3,1", "2,129600,1,1"],
-    SERVEGEN[1]: [
+    SERVEGEN: ["client,window_start_s,rate_per_s,cv", "1,129600,3,1", "2,129600,1,1"],
+    SERVEGEN.replace("rates", "lengths"): [
         "client,window_start_s,in_p50,in_p95,out_p50,out_p95",
         "1,0,90,200,9,20",
         "2,0,90,200,9,20",

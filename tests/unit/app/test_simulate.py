@@ -1,0 +1,115 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from warmroute.app import simulate
+from warmroute.app.simulate import (
+    FIELDS,
+    Broken,
+    Job,
+    data_directory,
+    in_order,
+    run_all,
+    run_job,
+    scenario_of,
+)
+from warmroute.core.errors import ConfigurationError
+
+QUICK = (("duration_s", "5"), ("warmup_s", "0"), ("instances", "2"), ("clients", "3"))
+TRACE = json.dumps({"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]})
+
+
+def job(case="aws-long", overrides=QUICK, policy="RANDOM", seed=1, **more):
+    return Job(case, overrides, policy, seed, **more)
+
+
+def test_a_row_has_exactly_the_promised_fields_in_their_order():
+    row = run_job(job())
+    assert tuple(row) == FIELDS == (
+        "case", "policy", "seed", "requests", "failed", "ttft_mean_ms", "ttft_p50_ms", "ttft_p90_ms",
+        "ttft_p99_ms", "itl_p50_ms", "throughput_rps", "output_tokens_per_s", "hit_rate", "ideal_hit_rate",
+        "share_min", "share_max", "overflow_rate", "decision_us",
+    )  # fmt: skip
+    assert row["requests"] > 0
+    assert row["decision_us"] > 0
+
+
+def test_processes_give_the_rows_that_one_gives():
+    jobs = [job(policy=policy, seed=seed) for policy in ("RANDOM", "PREFIX_AWARE") for seed in (1, 2)]
+    alone = [{**row, "decision_us": 0} for row in run_all(jobs, processes=1)]
+    together = [{**row, "decision_us": 0} for row in in_order(run_all(jobs, processes=2), jobs)]
+    assert together == alone
+
+
+def test_leaving_early_ends_the_processes():
+    results = run_all([job(seed=seed) for seed in range(20)], processes=2)
+    next(results)
+    results.close()  # the test's own end would hang or warn otherwise
+
+
+def test_a_broken_run_names_the_command_that_shows_it_again(monkeypatch):
+    def broken(*_, **__):
+        raise AssertionError("3 requests in flight and 2 open leases")
+
+    monkeypatch.setattr(simulate, "run_scenario", broken)
+    result = run_job(job(overrides=(("clients", "3"),), seed=7))
+    assert isinstance(result, Broken)
+    assert "3 requests in flight" in result.error
+    assert result.job.command() == (
+        "warmroute simulate aws-long --policy RANDOM --first-seed 7 --seeds 1 --set clients=3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"case": "nothing"}, "there is no case nothing; there are aws-long, "),
+        ({"policy": "BEST"}, "--policy must be one of RANDOM, .*, got BEST"),
+        (
+            {"case": "mooncake", "overrides": ()},
+            "mooncake reads mooncake/.* below WARMROUTE_DATA, which is not set",
+        ),
+        (
+            {"case": "mooncake", "overrides": (), "data": Path("/nowhere")},
+            "mooncake reads /nowhere/.*, which is not",
+        ),
+        (
+            {"case": "trace", "file": "/nowhere", "format": "chat", "overrides": ()},
+            "trace reads /nowhere, which",
+        ),
+    ],
+)
+def test_a_mistake_is_found_before_anything_runs(wrong, message):
+    with pytest.raises(ConfigurationError, match=message):
+        scenario_of(job(**wrong))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_a_recording_is_read_plain_or_compressed(tmp_path, suffix):
+    file = tmp_path / f"trace{suffix}"
+    file.write_bytes(gzip.compress(TRACE.encode()) if suffix.endswith("gz") else TRACE.encode())
+    made = job(case="trace", overrides=(), file=str(file), format="mooncake")
+    assert run_job(made)["requests"] == 1
+    assert made.command().startswith(f"warmroute simulate trace {file} --format mooncake --policy RANDOM")
+
+
+def test_a_built_in_recording_is_read_below_the_data_directory(tmp_path):
+    (tmp_path / "mooncake").mkdir()
+    (tmp_path / "mooncake/conversation_trace.jsonl").write_text(TRACE)
+    assert run_job(job(case="mooncake", overrides=(), data=tmp_path))["requests"] == 1
+
+
+def test_a_wrong_recording_is_a_mistake_with_its_file_and_line(tmp_path):
+    file = tmp_path / "trace.jsonl"
+    file.write_text("{}")
+    with pytest.raises(ConfigurationError, match=r"trace.jsonl: line 1: 'hash_ids' is missing"):
+        run_job(job(case="trace", overrides=(), file=str(file), format="mooncake"))
+
+
+def test_the_data_directory_comes_from_the_environment(tmp_path):
+    assert data_directory({}) is None
+    assert data_directory({"WARMROUTE_DATA": str(tmp_path)}) == tmp_path
+    with pytest.raises(ConfigurationError, match="WARMROUTE_DATA must name a directory, got /nowhere"):
+        data_directory({"WARMROUTE_DATA": "/nowhere"})
