@@ -99,15 +99,15 @@ def _latency(title: str, policies: Mapping[str, Sequence[Row]]) -> "Table":
 
 
 def _served(policies: Mapping[str, Sequence[Row]]) -> "Table":
-    table = _table(["req/s", "tok/s", "hit", "share", "overflow", "failed"])
+    table = _table(["req/s", "tok/s", "hit %", "share %", "overflow", "failed"])
     for policy, rows in policies.items():
         hit = _estimate(rows, "hit_rate")
         table.add_row(
             policy,
             _estimate(rows, "throughput_rps").text,
             f"{_mean(rows, 'output_tokens_per_s'):,.0f}",
-            _percent(hit, sign=""),
-            f"{_mean(rows, 'share_min') * 100:.1f}-{_mean(rows, 'share_max'):.1%}",
+            _percent(hit, sign="").removesuffix("%"),
+            f"{_mean(rows, 'share_min') * 100:.1f}-{_mean(rows, 'share_max') * 100:.1f}",
             f"{_mean(rows, 'overflow_rate'):.1%}",
             f"{sum(int(row['failed']) for row in rows)}",
         )
