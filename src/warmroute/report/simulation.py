@@ -106,7 +106,7 @@ def _served(policies: Mapping[str, Sequence[Row]]) -> "Table":
             policy,
             _estimate(rows, "throughput_rps").text,
             f"{_mean(rows, 'output_tokens_per_s'):,.0f}",
-            _percent(hit, sign="").removesuffix("%"),
+            _percent(hit, sign=""),
             f"{_mean(rows, 'share_min') * 100:.1f}-{_mean(rows, 'share_max') * 100:.1f}",
             f"{_mean(rows, 'overflow_rate'):.1%}",
             f"{sum(int(row['failed']) for row in rows)}",
@@ -116,7 +116,7 @@ def _served(policies: Mapping[str, Sequence[Row]]) -> "Table":
 
 def _changes(policies: Mapping[str, Sequence[Row]]) -> "Table":
     baseline, *others = policies
-    table = _table([heading for heading, _ in _CHANGES], f"against {baseline}, paired by seed")
+    table = _table([heading for heading, _ in _CHANGES], f"change in % against {baseline}, paired by seed")
     for policy in others:
         changes = (paired_change(policies[policy], policies[baseline], field) for _, field in _CHANGES)
         table.add_row(policy, *(_percent(change, sign="+") for change in changes))
@@ -129,7 +129,7 @@ def _table(headings: Sequence[str], title: str | None = None) -> "Table":
 
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0, min_width=79,
     )  # fmt: skip
     table.add_column("Policy", no_wrap=True)
     for heading in headings:
@@ -149,4 +149,4 @@ def _percent(share: Estimate | None, *, sign: str) -> str:
     if share is None:
         return "-"
     half = "" if share.half is None else f"±{share.half * 100:.1f}"
-    return f"{share.mean * 100:{sign}.1f}{half}%"
+    return f"{share.mean * 100:{sign}.1f}{half}"

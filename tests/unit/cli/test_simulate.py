@@ -42,7 +42,7 @@ def test_a_comparison_is_shown_and_written(tmp_path):
     ]
     assert all(tuple(row) == app.FIELDS for row in rows)
     assert "aws-long, 2 seeds" in result.stdout
-    assert "against RANDOM, paired" in result.stdout
+    assert "change in % against RANDOM" in result.stdout
 
 
 def test_a_recording_is_replayed(tmp_path):
