@@ -118,6 +118,8 @@ def run_job(job: Job) -> Row | Broken:
                 read=read,
                 stopwatch=time.perf_counter_ns,
             )
+        except ConfigurationError:
+            raise
         except (TraceError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{' and '.join(scenario.data)}: {error}") from None
         except Exception:  # noqa: BLE001  (whatever it is, the user gets the command that shows it again)

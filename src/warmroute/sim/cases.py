@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+from warmroute.core.errors import ConfigurationError
 from warmroute.sim.recordings import recording
 from warmroute.sim.scenario import Parameters, Read, Scenario, Value
 from warmroute.workload.arrivals import ClosedLoop, OpenLoop, Source, constant, poisson, stages, thinking
@@ -99,6 +100,8 @@ def _ladder(parameters: Parameters, rng: Random, _: Read) -> Source:
 
 
 def _pressure(parameters: Parameters, rng: Random, _: Read) -> Source:
+    if not parameters.number("qps"):
+        raise ConfigurationError("qps must be more than 0, got 0")
     times = poisson(parameters.number("qps"), rng, start_ns=0, end_ns=parameters.end_ns)
     return OpenLoop(times, _rounds(parameters, rng))
 

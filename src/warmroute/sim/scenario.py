@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from random import Random
 
 from warmroute.core.errors import ConfigurationError
@@ -49,6 +50,11 @@ PARAMETER_HELP: Mapping[str, str] = {
     "fault_instance": "Which instance, from 0.",
     "fault_notice_ms": "After a kill: until the routers are told.",
 }
+
+_POSITIVE = frozenset({
+    "instances", "routers", "prefix_length", "compute_scale", "duration_s", "clients", "prefixes", "uses",
+    "prompts", "sessions", "speed", "unique_tokens", "output_tokens", "turns_min", "context_tokens",
+})  # fmt: skip
 
 
 class Parameters:
@@ -137,12 +143,15 @@ def _validate(values: Mapping[str, Value]) -> None:
         raise ConfigurationError(f"profile must be one of {', '.join(PROFILES)}, got {values['profile']}")
     if values["fault"] not in ("", *FaultKind):
         raise ConfigurationError(f"fault must be empty, kill, drain or add, got {values['fault']}")
-    for name in ("instances", "routers", "prefix_length", "compute_scale", "duration_s"):
-        if float(values[name]) <= 0:
-            raise ConfigurationError(f"{name} must be more than 0, got {values[name]}")
     for name, value in values.items():
-        if not isinstance(value, str) and value < 0:
-            raise ConfigurationError(f"{name} must not be negative, got {value}")
+        if isinstance(value, str):
+            continue
+        if not isfinite(value) or value < 0:
+            raise ConfigurationError(f"{name} must be 0 or more, got {value}")
+        if not value and name in _POSITIVE:
+            raise ConfigurationError(f"{name} must be more than 0, got {value}")
+    if int(values.get("turns_min", 0)) > int(values.get("turns_max", 0)):
+        raise ConfigurationError("turns_min must not be more than turns_max")
     if values["fault"] in ("kill", "drain") and int(values["fault_instance"]) >= int(values["instances"]):
         raise ConfigurationError(
             f"fault_instance must be below instances ({values['instances']}), got {values['fault_instance']}"

@@ -108,6 +108,11 @@ def test_a_wrong_recording_is_a_mistake_with_its_file_and_line(tmp_path):
         run_job(job(case="trace", overrides=(), file=str(file), format="mooncake"))
 
 
+def test_a_parameter_that_makes_no_workload_is_a_mistake():
+    with pytest.raises(ConfigurationError, match="qps must be more than 0"):
+        run_job(job(case="pressure", overrides=(("qps", "0"),)))
+
+
 def test_the_data_directory_comes_from_the_environment(tmp_path):
     assert data_directory({}) is None
     assert data_directory({"WARMROUTE_DATA": str(tmp_path)}) == tmp_path

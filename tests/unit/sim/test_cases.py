@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from warmroute.core.errors import ConfigurationError
 from warmroute.sim.cases import AGENTIC, AZURE, CASES, LADDER, MOONCAKE, SERVEGEN
 from warmroute.sim.metrics import metrics_of
 from warmroute.sim.scenario import run_scenario
@@ -86,6 +87,11 @@ def test_the_ladder_has_its_stages():
     assert len(arrivals(qps="10")) == 9 * 30 + 10 * 70
     assert len(arrivals(qps="7")) == 9 * 30 + 7 * 60
     assert {each.request.prompt_tokens for each in arrivals(qps="3")} == {9000}
+
+
+def test_pressure_needs_a_rate():
+    with pytest.raises(ConfigurationError, match="qps must be more than 0"):
+        go("pressure", qps="0")
 
 
 def test_the_hot_prefix_has_its_share():

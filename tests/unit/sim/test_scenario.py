@@ -43,13 +43,21 @@ def test_own_defaults_come_before_common_ones_and_overrides_before_both():
         ({"profile": "a100"}, "profile must be one of llama-3.1-70b-8xh100, .*, got a100"),
         ({"fault": "fire"}, "fault must be empty, kill, drain or add, got fire"),
         ({"instances": "0"}, "instances must be more than 0, got 0"),
-        ({"think_s": "-1"}, "think_s must not be negative, got -1.0"),
+        ({"think_s": "-1"}, "think_s must be 0 or more, got -1.0"),
+        ({"think_s": "nan"}, "think_s must be 0 or more, got nan"),
+        ({"duration_s": "inf"}, "duration_s must be 0 or more, got inf"),
+        ({"unique_tokens": "0"}, "unique_tokens must be more than 0, got 0.0"),
         ({"fault": "kill", "fault_instance": "7"}, r"fault_instance must be below instances \(7\), got 7"),
     ],
 )
 def test_a_wrong_parameter_is_a_mistake_that_says_what_is_allowed(overrides, message):
     with pytest.raises(ConfigurationError, match=message):
         CASE.parameters(overrides)
+
+
+def test_a_conversation_has_no_fewer_turns_at_most_than_at_least():
+    with pytest.raises(ConfigurationError, match="turns_min must not be more than turns_max"):
+        CASES["aws-short"].parameters({"turns_min": "9"})
 
 
 def test_equal_arguments_give_equal_logs_and_another_seed_another_one():
