@@ -150,6 +150,10 @@ def _validate(values: Mapping[str, Value]) -> None:
             raise ConfigurationError(f"{name} must be 0 or more, got {value}")
         if not value and name in _POSITIVE:
             raise ConfigurationError(f"{name} must be more than 0, got {value}")
+    if float(values["warmup_s"]) >= float(values["duration_s"]):
+        raise ConfigurationError(
+            f"warmup_s must be less than duration_s ({values['duration_s']}), got {values['warmup_s']}"
+        )
     if int(values.get("turns_min", 0)) > int(values.get("turns_max", 0)):
         raise ConfigurationError("turns_min must not be more than turns_max")
     if values["fault"] in ("kill", "drain") and int(values["fault_instance"]) >= int(values["instances"]):

@@ -46,6 +46,7 @@ def test_own_defaults_come_before_common_ones_and_overrides_before_both():
         ({"think_s": "-1"}, "think_s must be 0 or more, got -1.0"),
         ({"think_s": "nan"}, "think_s must be 0 or more, got nan"),
         ({"duration_s": "inf"}, "duration_s must be 0 or more, got inf"),
+        ({"duration_s": "300"}, r"warmup_s must be less than duration_s \(300.0\), got 300.0"),
         ({"unique_tokens": "0"}, "unique_tokens must be more than 0, got 0.0"),
         ({"fault": "kill", "fault_instance": "7"}, r"fault_instance must be below instances \(7\), got 7"),
     ],
