@@ -199,7 +199,9 @@ class StubServer:
         self.counters.connections += 1
         try:
             for _ in range(self.behaviour.keep_alive_requests):
-                request = await asyncio.wait_for(_read_request(reader, writer), self.behaviour.keep_alive_s)
+                # Not wait_for: in Python 3.11 it may lose the news that the client went (gh-86296).
+                async with asyncio.timeout(self.behaviour.keep_alive_s):
+                    request = await _read_request(reader, writer)
                 self.requests.append(request)
                 if not await self._answer(request, writer):
                     break
