@@ -17,7 +17,6 @@ from warmroute.core.declaration import EndpointDeclaration
 from warmroute.core.fleet import RoutingStrategy
 from warmroute.core.machines import InstanceType
 from warmroute.resources.endpoint_configs import routing_document
-from warmroute.resources.errors import ApiError
 from warmroute.resources.lifecycle import EndpointStatus
 from warmroute.resources.records import JsonObject
 
@@ -73,37 +72,39 @@ async def declare(service: ControlService, store: Store, declaration: EndpointDe
             f"Endpoint {name}: deleted since the last start, and the flags are the same: it stays so. "
             "Create it through the API, or choose another data directory."
         )
-    verb = await _carry_out(service, declaration, there=there)
+    verb = await _carry_out(service, store, declaration, there=there)
     with store.transaction() as transaction:
         transaction.set_note(FLAGS_NOTE, fingerprint)
     return f"Endpoint {name}: {verb} as the flags say."
 
 
-async def _carry_out(service: ControlService, declaration: EndpointDeclaration, *, there: bool) -> str:
+async def _carry_out(
+    service: ControlService, store: Store, declaration: EndpointDeclaration, *, there: bool
+) -> str:
     name = declaration.endpoint
-    await _ensure(service, "Model", {"ModelName": name, "PrimaryContainer": {}})
     config = config_of(declaration)
-    await _ensure(service, "EndpointConfig", config)
-    wanted = {"EndpointName": name, "EndpointConfigName": config["EndpointConfigName"]}
+    config_name = config["EndpointConfigName"]
+    # Looked up in the store: a Describe that is refused would be logged and counted as a caller's mistake.
+    with store.transaction() as transaction:
+        has_model = transaction.model(name) is not None
+        has_config = transaction.endpoint_config(config_name) is not None
+    if not has_model:
+        await service.invoke("CreateModel", {"ModelName": name, "PrimaryContainer": {}})
+    if not has_config:
+        await service.invoke("CreateEndpointConfig", config)
+    wanted = {"EndpointName": name, "EndpointConfigName": config_name}
     if there:
         await service.settled(name, limits.DECLARE_SETTLE_S)
-        status = (await service.invoke("DescribeEndpoint", {"EndpointName": name}))["EndpointStatus"]
-        if status == EndpointStatus.IN_SERVICE:
+        with store.transaction() as transaction:
+            endpoint = transaction.endpoint(name)
+        if endpoint is not None and endpoint.status is EndpointStatus.IN_SERVICE:
             await service.invoke("UpdateEndpoint", wanted)
             return "updated"
-        await service.invoke("DeleteEndpoint", {"EndpointName": name})
-        await service.settled(name, limits.DECLARE_SETTLE_S)
+        if endpoint is not None:
+            await service.invoke("DeleteEndpoint", {"EndpointName": name})
+            await service.settled(name, limits.DECLARE_SETTLE_S)
     await service.invoke("CreateEndpoint", wanted)
     return "created"
-
-
-async def _ensure(service: ControlService, kind: str, request: JsonObject) -> None:
-    """Create a resource if it is not there."""
-    member = f"{kind}Name"
-    try:
-        await service.invoke(f"Describe{kind}", {member: request[member]})
-    except ApiError:
-        await service.invoke(f"Create{kind}", request)
 
 
 def config_of(declaration: EndpointDeclaration) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import asyncio
+import logging
 from dataclasses import replace
 
 import pytest
@@ -35,6 +36,33 @@ def test_the_first_start_makes_ordinary_resources(plane):
         assert variant["RoutingConfig"]["PrefixAwareRoutingConfig"]["PrefixLength"] == 4096
         assert described["EndpointConfigName"].startswith("ep-")
         await p.service.invoke("DescribeModel", {"ModelName": "ep"})
+
+    plane(test)
+
+
+def test_a_first_start_refuses_and_asks_nothing(plane, caplog):
+    async def test(p):
+        with caplog.at_level(logging.INFO):
+            await take(p, FLAGS)
+        assert not [text for text in caplog.messages if "refused" in text]
+        assert p.service.calls.by_result == {
+            ("CreateModel", ""): 1,
+            ("CreateEndpointConfig", ""): 1,
+            ("CreateEndpoint", ""): 1,
+        }
+
+    plane(test)
+
+
+def test_an_endpoint_that_goes_while_it_is_waited_for_is_created(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        await p.service.invoke("DeleteEndpoint", {"EndpointName": "ep"})
+        changing = asyncio.ensure_future(declare(p.service, p.store, PREFIX_AWARE))
+        while not changing.done():
+            await p.step()
+            await asyncio.sleep(0)
+        assert await changing == "Endpoint ep: created as the flags say."
 
     plane(test)
 
