@@ -326,15 +326,16 @@ class Exchanges(RuleBasedStateMachine):
     def pass_on(self, call, piece):
         if call.length is not None:
             piece = piece[: call.length - len(call.sent)]
-        if piece:
+        if piece and not call.call.cancelled:  # a cancelled call reports nothing more
             call.sent += piece
             call.call.sink.body(piece)
 
     def end_answer(self, call):
         if call.length is not None:
             self.pass_on(call, b"y" * call.length)
-        call.end = "ended"
-        call.call.sink.ended()
+        if not call.call.cancelled:
+            call.end = "ended"
+            call.call.sink.ended()
 
     def fail_call(self, call, cause):
         call.end = FailureCause.BROKEN.value if call.status else cause.value

@@ -16,7 +16,7 @@ from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.dialects import is_event_stream, is_json
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Call, Downstream
-from warmroute.dataplane.telling import refused, told
+from warmroute.dataplane.telling import no_openai_shape, refused, told
 from warmroute.observe.receipt import receipt
 from warmroute.routing.retry import may_try_again
 from warmroute.routing.router import VariantBook
@@ -42,10 +42,8 @@ class Stage(Enum):
     OVER = auto()
 
 
-SHAPES_TOLD = (
-    "The endpoint's model server has no /invocations route, so the body has to be that of an OpenAI route: a "
-    "JSON object with 'messages' (chat), 'prompt' (completion) or 'input' (embedding). It is none of these."
-)
+LAST_ATTEMPT_NS = 1_000_000_000
+"""No attempt begins when the caller waits no longer than this."""
 _INVOCATIONS = NativeMapping.INVOCATIONS
 _UNREAD_NS_MAX = int(CALLER_UNREAD_S * 1e9)
 # Enum members are looked up through their class on every use; the hot path reads module globals instead.
@@ -68,8 +66,8 @@ class Exchange:
     __slots__ = (
         "_book", "_call", "_chunked", "_close", "_decision", "_desk", "_downstream", "_fields",
         "_first_event", "_invocations_missing", "_keep_alive", "_kept", "_kept_bytes", "_lease", "_plan",
-        "_stage", "_status", "_tried", "_unread_since_ns", "chunks_allowed", "deadline_ns", "record",
-        "total_deadline_ns",
+        "_silent_until_ns", "_stage", "_status", "_tried", "_unread_since_ns", "chunks_allowed",
+        "deadline_ns", "record", "total_deadline_ns",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +97,7 @@ class Exchange:
         self._unread_since_ns = 0
         self.deadline_ns = 0
         self.total_deadline_ns = 0
+        self._silent_until_ns = 0
 
     def __repr__(self) -> str:
         where = self.record.target or "nothing"
@@ -117,6 +116,7 @@ class Exchange:
         desk.budget.invocation(now_ns)
         desk.open.add(self)
         desk.open_exchanges += 1
+        self._silent_until_ns = now_ns + self._plan.first_byte_ns
         if self._plan.total_ns is not None:
             self.total_deadline_ns = now_ns + self._plan.total_ns
         self._attempt(now_ns, None)
@@ -149,7 +149,7 @@ class Exchange:
             path = "/invocations" if target.native is _INVOCATIONS else self._native_path(target)
             if not path:
                 self._release(Cancelled(self._take_lease()))
-                self._fail(Failure(Problem.BAD_REQUEST, SHAPES_TOLD))
+                self._fail(no_openai_shape())
                 return
         elif plan.names_model:
             body = splice_model(body, target.model_name or "")
@@ -169,6 +169,8 @@ class Exchange:
         deadline_ns = now_ns + duration_ns
         if self.total_deadline_ns and self.total_deadline_ns < deadline_ns:
             deadline_ns = self.total_deadline_ns
+        if self._silent_until_ns and self._silent_until_ns < deadline_ns:
+            deadline_ns = self._silent_until_ns
         self.deadline_ns = deadline_ns
 
     # --- the instance's answer --------------------------------------------------------------
@@ -243,7 +245,10 @@ class Exchange:
             return
         if self._stage is not _WAITING and cause.nothing_ran:
             cause = FailureCause.BROKEN
-        again = may_try_again(cause, attempts=self.record.attempts, budget=desk.budget, now_ns=now_ns)
+        in_time = now_ns + LAST_ATTEMPT_NS < self._silent_until_ns
+        again = in_time and may_try_again(
+            cause, attempts=self.record.attempts, budget=desk.budget, now_ns=now_ns
+        )
         self._release(Failed(self._take_lease(), cause))
         desk.observer.attempt_failed(target, cause, again=again)
         self.record.cause = cause.value
@@ -259,6 +264,8 @@ class Exchange:
     def _begin(self, length: int | None) -> None:
         """Send the answer's head; from now on pieces go through as they come."""
         self._stage = _RELAY
+        self._silent_until_ns = 0
+        self._wait(self._desk.clock.now_ns(), self._desk.chunk_idle_ns)
         self._plan.body = b""  # the kept body goes at the first byte: streams are long, prompts large
         self._downstream.release_body()
         if self._plan.dialect.streams_frames:
@@ -278,8 +285,8 @@ class Exchange:
     def _look(self, data: bytes) -> None:
         self._kept.append(data)
         found = self._held().feed(data)
-        if found is not None:
-            self._is_good(found)
+        if found is not None and not self._is_good(found):
+            self._error_answer()
 
     def _held(self) -> FirstEvent:
         assert self._first_event is not None, "set with the stage"
@@ -291,9 +298,11 @@ class Exchange:
             self._begin(None)
             return True
         # The engine reports its refusal inside a stream that it opened with 200.
+        # What else it says, and whether it ends at all, changes nothing.
         self._status = found.status
         self._stage = _ERROR
         self.record.first_byte_ns = 0
+        self._cancel_call()
         return False
 
     def _error_answer(self) -> None:
@@ -344,9 +353,7 @@ class Exchange:
         """Stop the instance's work: nobody waits for it any more."""
         if self._stage is _OVER:
             return
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
+        self._cancel_call()
         if self._lease is not None:
             self._release(Cancelled(self._take_lease()))
         self.record.outcome = "cancelled"
@@ -356,17 +363,18 @@ class Exchange:
         """End the attempt whose time is over."""
         if self._stage is _OVER:
             return
+        if self.total_deadline_ns and now_ns >= self.total_deadline_ns:
+            self._cancel_call()
+            self.failed(FailureCause.TOTAL_TIMEOUT, "the response took too long as a whole")
+            return
         if self._unread_since_ns:  # the instance waits for the caller
             if now_ns >= self._unread_since_ns + _UNREAD_NS_MAX:
                 self._end_unread()
             return
         if now_ns < self.deadline_ns:
             return
-        if self._call is not None:
-            self._call.cancel()
-        if self.total_deadline_ns and now_ns >= self.total_deadline_ns:
-            self.failed(FailureCause.TOTAL_TIMEOUT, "the response took too long as a whole")
-        elif self._stage is _WAITING:
+        self._cancel_call()
+        if self._stage is _WAITING or now_ns >= self._silent_until_ns > 0:
             self.failed(FailureCause.FIRST_BYTE_TIMEOUT, "no answer in time")
         else:
             self.failed(FailureCause.IDLE_TIMEOUT, "no further piece of the response in time")
@@ -375,9 +383,7 @@ class Exchange:
         """End an exchange that the process cannot wait for any longer."""
         if self._stage is _OVER:
             return
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
+        self._cancel_call()
         if self._lease is not None:
             self._release(Cancelled(self._take_lease()))
         message = "warmroute is shutting down; the model's work on this request was stopped."
@@ -385,6 +391,11 @@ class Exchange:
             self._end_broken(Failure(Problem.MODEL_DIED, message))
         else:
             self._fail(Failure(Problem.MODEL_DIED, message))
+
+    def _cancel_call(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
 
     def pause(self) -> None:
         """Stop reading from the instance: the caller reads too slowly."""
@@ -401,9 +412,7 @@ class Exchange:
 
     def _end_unread(self) -> None:
         """End an answer that its caller does not read, which is not the instance's fault."""
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
+        self._cancel_call()
         self._release(Cancelled(self._take_lease()))
         self._end_broken(Failure(Problem.REQUEST_TIMEOUT, "The response was not read in time."))
 
@@ -478,7 +487,7 @@ class Exchange:
     # --- words ------------------------------------------------------------------------------
     def _answer_fields(self, length: int | None) -> HeaderList:
         fields = self._plan.dialect.fields(self._fields, self.record.variant)
-        if length is not None:
+        if length is not None and self._status != 204:  # RFC 9110 §8.6
             fields.append((b"content-length", b"%d" % length))
         elif self._chunked:
             fields.append((b"transfer-encoding", b"chunked"))

@@ -68,3 +68,13 @@ def refused(refusal: Refusal, place: Place, after: tuple[FailureCause, str] | No
             return Failure(Problem.INSTANCE_UNREACHABLE, text)
         case _:
             assert_never(refusal)
+
+
+def no_openai_shape() -> Failure:
+    """Return the failure of a native call whose body fits no route of a server without ``/invocations``."""
+    return Failure(
+        Problem.BAD_REQUEST,
+        "The endpoint's model server has no /invocations route, so the body has to be that of an OpenAI "
+        "route: a JSON object with 'messages' (chat), 'prompt' (completion) or 'input' (embedding). It is "
+        "none of these.",
+    )

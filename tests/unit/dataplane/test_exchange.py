@@ -368,10 +368,9 @@ def test_an_overload_told_inside_a_stream_becomes_an_error(bench):
     sink = bench.upstreams.last.sink
     sink.head(200, [(b"content-type", SSE)], None)
     sink.body(b'data: {"error": {"message": "busy", "code": 503}}\n\n')
-    sink.body(b"data: [DONE]\n\n")
-    sink.ended()
     assert client.status == 424
     assert b"busy" in client.body
+    assert bench.upstreams.last.cancelled  # whether it ever ends does not matter
 
 
 def test_an_overload_told_in_an_event_that_is_cut_off_becomes_an_error_too(bench):
@@ -392,7 +391,6 @@ def test_a_404_told_inside_a_stream_is_no_missing_route(bench):
     sink = bench.upstreams.last.sink
     sink.head(200, [(b"content-type", SSE)], None)
     sink.body(b'data: {"error": {"message": "no such model", "code": 404}}\n\n')
-    sink.ended()
     assert client.status == 424
     assert len(bench.upstreams.calls) == 1
 
@@ -416,7 +414,6 @@ def test_a_stream_that_says_loading_in_an_error_event_is_not_sent_again(bench):
     sink = bench.upstreams.last.sink
     sink.head(200, [(b"content-type", SSE)], None)
     sink.body(b'data: {"error": {"message": "Loading model", "code": 503}}\n\n')
-    sink.ended()
     assert len(bench.upstreams.calls) == 1
     assert client.status == 424
 
@@ -556,3 +553,55 @@ def test_the_record_has_the_times_in_order(two):
     two.upstreams.answer()
     record = two.observer.ended[0]
     assert 0 < record.started_ns <= record.dispatched_ns <= record.first_byte_ns <= record.ended_ns
+
+
+# --- nothing is kept from a caller for longer than it waits ---------------------------------------
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_native_caller_hears_something_before_boto3_sends_again(two, status):
+    client, underway = two.send()
+    two.clock.pass_s(54)
+    two.upstreams.last.sink.head(status, [], 100)
+    two.upstreams.last.sink.body(b"x")
+    two.clock.pass_s(1.1)
+    underway.expire(two.clock.ns)
+    assert client.status == 424
+    assert two.upstreams.last.cancelled
+
+
+def test_attempts_share_the_time_that_the_caller_waits(two):
+    client, underway = two.send()
+    two.clock.pass_s(50)
+    two.upstreams.answer(503, b"Loading model")
+    assert len(two.upstreams.calls) == 2
+    two.clock.pass_s(5.1)
+    underway.expire(two.clock.ns)
+    assert client.status == 424
+
+
+def test_no_attempt_begins_when_the_caller_is_about_to_give_up(two):
+    client, _ = two.send()
+    two.clock.pass_s(54.5)
+    two.upstreams.last.sink.failed(FailureCause.CONNECT_FAILED, "refused")
+    assert len(two.upstreams.calls) == 1
+    assert client.status == 503
+
+
+def test_a_native_streams_total_holds_for_a_caller_that_reads_slowly_too(two):
+    client, underway = two.send(STREAM)
+    sink = two.upstreams.last.sink
+    sink.head(200, [(b"content-type", SSE)], None)
+    sink.body(b"data: a\n\n")
+    underway.pause()
+    two.clock.pass_s(480)
+    underway.expire(two.clock.ns)
+    assert two.observer.ended[0].cause == "total_timeout"
+
+
+def test_an_answer_without_content_has_no_length(two):
+    client, _ = two.send(PLAIN, CHAT)
+    two.upstreams.last.sink.head(204, [], 0)
+    two.upstreams.last.sink.ended()
+    assert client.status == 204
+    assert client.header(b"content-length") is None

@@ -54,11 +54,22 @@ def test_a_document_may_come_slowly_as_long_as_it_comes(two):
     sink = two.upstreams.last.sink
     sink.head(200, JSON, None)
     for _ in range(5):
-        two.clock.pass_s(59)
+        two.clock.pass_s(10)
         underway.expire(two.clock.ns)
         sink.body(b" ")
     sink.ended()
     assert client.status == 200
+
+
+def test_a_document_that_is_not_whole_in_time_is_an_error(two):
+    client, underway = two.send()
+    sink = two.upstreams.last.sink
+    sink.head(200, JSON, None)
+    for _ in range(5):
+        two.clock.pass_s(11)
+        sink.body(b" ")
+    underway.expire(two.clock.ns)
+    assert client.status == 424
 
 
 def test_a_response_stream_is_framed_at_once_whatever_it_carries(two):
