@@ -7,6 +7,7 @@ import struct
 
 import pytest
 import uvloop
+from botocore.eventstream import EventStreamBuffer
 
 from tests.unit.dataplane.conftest import Bench, target
 from warmroute.adapters.http_server import LINGER_S_MAX, Listener, ServerLimits
@@ -143,19 +144,30 @@ async def fill(stage, call):
     return size
 
 
+def streamed_bytes(answer):
+    """Return how many bytes of the instance's a client got, frames and chunks taken off."""
+    body = answer.partition(b"\r\n\r\n")[2]
+    frames = EventStreamBuffer()
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        frames.add_data(body[: int(size, 16)])
+        body = body[int(size, 16) + 2 :]
+    return sum(len(frame.payload) for frame in frames)
+
+
 def test_a_client_that_does_not_read_stops_the_instance_until_it_does(play):
     async def scenario(stage):
         client = await stage.connect(receive_buffer=65536)
-        await stage.send(client, STREAM)
+        await stage.send(client, STREAM.replace(b"Host: h", b"Host: h\r\nConnection: close"))
         call = await stage.call()
         call.sink.head(200, [(b"content-type", b"text/event-stream")], None)
         size = await fill(stage, call)
-        received = 0
+        answer = bytearray()
         while call.paused:
-            received += len(await stage.receive(client))
+            answer += await stage.receive(client)
         call.sink.ended()
-        while received < size:
-            received += len(await stage.receive(client))
+        answer += await stage.receive_to_end(client)
+        assert streamed_bytes(bytes(answer)) == size
 
     play(scenario)
 
