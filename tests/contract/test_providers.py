@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from warmroute.adapters.providers import local, processes
-from warmroute.adapters.providers.local import InstanceRecord, LocalProvider
+from warmroute.adapters.providers.local import LocalProvider, ServerFile
 from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.providers.static import StaticProvider
 from warmroute.controlplane.ports import InstanceFact, InstanceOrder, InstancePhase, ProviderRefused
@@ -685,6 +685,6 @@ def test_local_free_port_passes_over_those_given_out(monkeypatch):
 
 def test_local_record_holds_what_adoption_needs():
     assert {"order", "generation", "host", "port", "pid", "start_ticks", "boot", "ended"} == set(
-        InstanceRecord.__slots__
+        ServerFile.__slots__
     )
     assert limits.ENDED_LOGS_MAX > 0

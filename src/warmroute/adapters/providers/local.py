@@ -41,7 +41,7 @@ _PORT_TRIES = 64
 
 
 @dataclass(slots=True)
-class InstanceRecord:
+class ServerFile:
     """What ``instance.json`` holds.
 
     Attributes:
@@ -67,7 +67,7 @@ class InstanceRecord:
 
 @dataclass(slots=True)
 class _Entry:
-    record: InstanceRecord
+    record: ServerFile
     launch: "asyncio.Future[None] | None" = None
     stopping: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -114,7 +114,7 @@ class LocalProvider:
             image = self._image(order)
             self._check_room(order)
             if entry is None:
-                record = InstanceRecord(order=order, generation=1, host=_HOST, port=0)
+                record = ServerFile(order=order, generation=1, host=_HOST, port=0)
                 entry = self._entries[order.instance_id] = _Entry(record)
             else:
                 entry.record.generation += 1
@@ -185,7 +185,7 @@ class LocalProvider:
         unknown: list[Path] = []
         for path in sorted(self._root.glob("*/instance.json")):
             try:
-                record = read_json(path, InstanceRecord)
+                record = read_json(path, ServerFile)
             except ValueError as error:
                 _log.warning("%s Its server is ended.", error)
                 record = None
@@ -289,7 +289,7 @@ class LocalProvider:
     def _log_path(self, instance_id: InstanceId) -> Path:
         return self._root / instance_id / "log"
 
-    def _write(self, record: InstanceRecord) -> None:
+    def _write(self, record: ServerFile) -> None:
         write_json(self._root / record.order.instance_id / "instance.json", record)
 
 
@@ -315,7 +315,7 @@ def _spawn(command: tuple[str, ...], environment: dict[str, str], directory: Pat
     return process.pid
 
 
-def _how_it_ended(record: InstanceRecord) -> str | None:
+def _how_it_ended(record: ServerFile) -> str | None:
     """Return how a server ended, as a sentence; None while it runs."""
     if record.pid is None or record.start_ticks is None:
         return "It was never started: its order was written down and the process that did so ended."
