@@ -421,6 +421,26 @@ def test_local_instance_of_an_earlier_boot_has_exited(data_dir):
     assert asyncio.run(scenario()).phase is InstancePhase.EXITED
 
 
+def test_local_stop_of_an_instance_of_an_earlier_boot_ends_nobody(data_dir):
+    async def scenario():
+        provider = make_local(data_dir)
+        await provider.start(order("i-1", image="family"))
+        helper = int(await until(lambda: log_of(data_dir, "i-1").strip()))
+        path = data_dir / "instances" / "i-1" / "instance.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
+        later = make_local(data_dir)
+        before = await only(later)
+        await later.stop(InstanceId("i-1"), 5)
+        alive = [processes.process_stat(pid).alive for pid in ((await only(provider)).pid, helper)]
+        await provider.stop(InstanceId("i-1"), 5)
+        return before, alive
+
+    before, alive = asyncio.run(scenario())
+
+    assert before.pid is None
+    assert alive == [True, True]
+
+
 def test_local_server_that_ignores_sigterm_is_killed_after_its_grace(data_dir):
     async def scenario():
         provider = make_local(data_dir)

@@ -141,7 +141,8 @@ class LocalProvider:
             self._look(entry)
             record = entry.record
             if record.pid is not None and record.start_ticks is not None:
-                if not await end_session(record.pid, record.start_ticks, grace_s):
+                mark = (INSTANCE_DIRECTORY_VARIABLE, str(self._root / instance_id))
+                if not await end_session(record.pid, record.start_ticks, grace_s=grace_s, mark=mark):
                     _log.warning("Process %d does not end, not even by SIGKILL.", record.pid)
                     return  # It is still listed.
                 with contextlib.suppress(ChildProcessError):
@@ -192,8 +193,10 @@ class LocalProvider:
             if record is None:
                 unknown.append(path.parent)
                 continue
-            if record.boot != boot and record.ended is None:
-                record.ended = "The machine was started anew since."
+            if record.boot != boot:
+                # Whoever has the process id now is a stranger.
+                record.pid = record.start_ticks = None
+                record.ended = record.ended or "The machine was started anew since."
             self._entries[record.order.instance_id] = _Entry(record)
             if record.pid is None and record.ended is None:
                 unknown.append(path.parent)

@@ -152,13 +152,15 @@ async def wait_for_end(pid: int, start_ticks: int, timeout_s: float) -> bool:
         os.close(descriptor)
 
 
-async def end_session(pid: int, start_ticks: int, grace_s: float) -> bool:
+async def end_session(pid: int, start_ticks: int, *, grace_s: float, mark: tuple[str, str]) -> bool:
     """End a process and everything in its session: ask, wait, then insist.
 
     Args:
         pid: The session's leader.
         start_ticks: Its start.
         grace_s: Seconds between SIGTERM and SIGKILL.
+        mark: Name and value of a variable in the environment of everything that may be killed
+            for belonging to the session.
 
     Returns:
         True when it is gone; False when even SIGKILL did not end it, as in a driver that hangs.
@@ -170,21 +172,23 @@ async def end_session(pid: int, start_ticks: int, grace_s: float) -> bool:
         if not gone:
             signal_group(pid, signal.SIGKILL)
             gone = await wait_for_end(pid, start_ticks, _KILL_S_MAX)
-    _kill_helpers(pid, start_ticks)
+    _kill_helpers(pid, start_ticks, mark)
     return gone
 
 
-def _kill_helpers(pid: int, start_ticks: int) -> None:
+def _kill_helpers(pid: int, start_ticks: int, mark: tuple[str, str]) -> None:
     """Kill what outlived the leader of its session.
 
     The leader's id is not given away while a member lives, so a stranger under it means that
-    the session now of that id is the stranger's.
+    the session now of that id is the stranger's. The stranger may have ended too and left members
+    of its own, which is why they have to carry the mark.
     """
     leader = process_stat(pid)
     if leader is not None and leader.start_ticks != start_ticks:
         return
+    name, value = mark
     for stat in all_processes():
-        if stat.session == pid and stat.pid != pid:
+        if stat.session == pid and stat.pid != pid and environment_value(stat.pid, name) == value:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(stat.pid, signal.SIGKILL)
 

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,17 @@ import pytest
 from warmroute.adapters.providers import processes
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+HELPER_AND_END = (
+    "import subprocess, sys; sleeper = [sys.executable, '-c', 'import time; time.sleep(600)']; "
+    "print(subprocess.Popen(sleeper, stdout=subprocess.DEVNULL).pid)"
+)
+MARK = ("MARK", "a=b")
+
+
+def ticks(pid):
+    stat = processes.process_stat(pid)
+    return stat.start_ticks if stat is not None else 0
 
 
 @pytest.fixture
@@ -73,7 +85,7 @@ def test_a_group_that_is_gone_takes_a_signal_without_complaint():
 def test_ending_a_session_whose_id_belongs_to_a_stranger_ends_nobody(child):
     start = processes.process_stat(child.pid).start_ticks
 
-    assert asyncio.run(processes.end_session(child.pid, start - 1, 0))
+    assert asyncio.run(processes.end_session(child.pid, start - 1, grace_s=0, mark=MARK))
 
     assert child.poll() is None
 
@@ -83,4 +95,24 @@ def test_what_cannot_be_killed_is_reported(child, monkeypatch):
     monkeypatch.setattr(processes, "_KILL_S_MAX", 0.01)
     start = processes.process_stat(child.pid).start_ticks
 
-    assert not asyncio.run(processes.end_session(child.pid, start, 0.01))
+    assert not asyncio.run(processes.end_session(child.pid, start, grace_s=0.01, mark=MARK))
+
+
+@pytest.mark.parametrize(
+    ("mark", "killed"), [(("MARK", "a=b"), True), (("MARK", "a"), False), (("M", "b"), False)]
+)
+def test_what_is_left_of_a_session_is_ended_only_where_it_carries_the_mark(mark, killed):
+    leader = subprocess.Popen(
+        [sys.executable, "-c", HELPER_AND_END],
+        start_new_session=True,
+        env={**os.environ, "MARK": "a=b"},
+        stdout=subprocess.PIPE,
+    )
+    start = processes.process_stat(leader.pid).start_ticks
+    helper = int(leader.communicate()[0])
+    try:
+        assert asyncio.run(processes.end_session(leader.pid, start, grace_s=0, mark=mark))
+        assert asyncio.run(processes.wait_for_end(helper, ticks(helper), 5 if killed else 0)) is killed
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(helper, signal.SIGKILL)
