@@ -16,6 +16,14 @@ INSTANCE_DIRECTORY_VARIABLE = "WARMROUTE_INSTANCE_DIRECTORY"
 MODEL_PATH_VARIABLE = "WARMROUTE_MODEL_PATH"
 """The path in the model's ModelDataUrl, where it has one."""
 
+_OURS = ("WARMROUTE_", "AWS_", "AZURE_")
+_CREDENTIALS = (
+    "_API_KEY", "_ACCESS_KEY", "_SECRET_KEY", "_SECRET", "_PASSWORD", "GOOGLE_APPLICATION_CREDENTIALS",
+)  # fmt: skip
+_UNTOUCHED = {"SPT_NOENV": "1"}
+"""Engines that name their processes by setproctitle, as vLLM does, would write over the environment by which
+we know them. Source: setproctitle's README."""
+
 _PLACEHOLDER = re.compile(r"\{(host|port|model|data_dir|python)\}")
 
 
@@ -91,7 +99,10 @@ def server_environment(
     """Return the environment of a model server.
 
     Args:
-        inherited: warmroute's own. Its ``WARMROUTE_`` variables stay behind: they may hold keys.
+        inherited: warmroute's own. What may hold a key of warmroute or of its account stays behind:
+            names that begin with ``WARMROUTE_``, ``AWS_`` or ``AZURE_``, that end in ``_API_KEY``,
+            ``_ACCESS_KEY``, ``_SECRET_KEY``, ``_SECRET`` or ``_PASSWORD``, and
+            ``GOOGLE_APPLICATION_CREDENTIALS``. ``HF_TOKEN`` goes along: engines fetch models with it.
         image: Its environment goes on top.
         order: The model's Environment goes on top of that.
         place: Names the instance's directory.
@@ -103,5 +114,9 @@ def server_environment(
     path = model_path(order.model_data_url)
     if path is not None:
         own[MODEL_PATH_VARIABLE] = path
-    kept = {name: value for name, value in inherited.items() if not name.startswith("WARMROUTE_")}
-    return {**kept, **image.environment, **order.environment, **own}
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if not name.startswith(_OURS) and not name.endswith(_CREDENTIALS)
+    }
+    return {**_UNTOUCHED, **kept, **image.environment, **order.environment, **own}

@@ -78,6 +78,7 @@ def test_the_model_s_environment_wins_over_the_image_s_and_ours_over_all():
 
     assert environment == {
         "PATH": "/bin",
+        "SPT_NOENV": "1",
         "A": "image",
         "B": "model",
         "WARMROUTE_LLAMA_SLOTS": "1",
@@ -85,3 +86,27 @@ def test_the_model_s_environment_wins_over_the_image_s_and_ours_over_all():
         "WARMROUTE_INSTANCE_DIRECTORY": "/data/instances/i-1",
         "WARMROUTE_MODEL_PATH": "/m",
     }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AZURE_CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS",
+        "OPENAI_API_KEY", "VLLM_API_KEY", "DB_PASSWORD", "MY_SECRET_KEY", "MY_SECRET", "MY_ACCESS_KEY",
+        "WARMROUTE_AUTH__KEY",
+    ],
+)  # fmt: skip
+def test_credentials_of_ours_stay_behind_and_those_of_the_image_and_the_model_do_not(name):
+    image = Image("x", ("s",))
+    given = Image("x", ("s",), environment={name: "image's"})
+
+    assert name not in server_environment({name: "ours"}, image, order(), PLACE)
+    assert server_environment({name: "ours"}, given, order(), PLACE)[name] == "image's"
+    assert (
+        server_environment({name: "ours"}, image, order(None, **{name: "model's"}), PLACE)[name] == "model's"
+    )
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "CUDA_VISIBLE_DEVICES", "AWSOME", "API_KEYS_FILE", "SPT_NOENV"])
+def test_everything_else_of_ours_is_passed_on(name):
+    assert server_environment({name: "ours"}, Image("x", ("s",)), order(), PLACE)[name] == "ours"
