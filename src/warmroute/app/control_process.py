@@ -34,6 +34,7 @@ from warmroute.adapters.store.sql import open_store
 from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, receive
+from warmroute.controlplane.changes import base_url
 from warmroute.controlplane.declare import declare, remember_instance_type, remembered_instance_types
 from warmroute.controlplane.ports import HealthProbe, InstanceFact, Provider, Store
 from warmroute.controlplane.providers import ProviderByType
@@ -271,8 +272,7 @@ def _where(fact: InstanceFact | None) -> dict[str, Any]:
     """Return what an operator finds a model server by; nothing while its provider does not know it."""
     if fact is None:
         return {}
-    host = f"[{fact.host}]" if ":" in fact.host else fact.host
-    url = f"{'https' if fact.tls else 'http'}://{host}:{fact.port}{fact.path_prefix}"
+    url = base_url(fact)
     return {"url": url} if fact.pid is None else {"url": url, "pid": fact.pid}
 
 

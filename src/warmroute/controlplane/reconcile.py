@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from warmroute.controlplane.changes import Changes
 from warmroute.controlplane.health import HealthChecks
 from warmroute.controlplane.ports import (
     Clock,
@@ -113,6 +114,7 @@ class Reconciler:
         self._identity = identity
         self._new_id = new_id
         self._health = HealthChecks(probe=probe, tasks=tasks, clock=clock, rules=rules, on_news=self.kick)
+        self._changes = Changes()
         self._told = _Told()
         self._listed: Mapping[InstanceId, InstanceFact] = {}
         self._actions = _Actions()
@@ -231,6 +233,7 @@ class Reconciler:
             ]
             fleet = self._next_fleet(plans, facts, transaction)
             changed = self._write(transaction, endpoints, instances, plans, fleet.version)
+        self._say(plans, world, facts)
         remaining = {record.instance_id: record for one in plans for record in one.instances}
         orphans = [key for key in facts if key not in remaining and key not in self._actions.running]
         return _Work(
@@ -331,6 +334,17 @@ class Reconciler:
             transaction.remove_instance(instance_id)
             changed = True
         return changed
+
+    def _say(self, plans: list[Plan], world: World, facts: Mapping[InstanceId, InstanceFact]) -> None:
+        news = self._changes.news(
+            endpoints=[one.endpoint for one in plans if one.endpoint is not None],
+            instances=[record for one in plans for record in one.instances],
+            observed=world.observed,
+            facts=facts,
+            now_s=world.now_s,
+        )
+        for change in news:
+            _log.log(logging.WARNING if change.bad else logging.INFO, "%s", change.text)
 
     def _may(self, verb: str, instance_id: InstanceId) -> bool:
         """Whether enough time has passed since the same was last tried."""

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import logging
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -27,6 +28,29 @@ def test_an_endpoint_comes_into_service_and_its_targets_into_the_fleet(plane):
         assert p.reconciler.fleet_version == fleet.version == p.reconciler.acked_version
 
     plane(test)
+
+
+def test_the_log_tells_how_an_endpoint_came_into_service_and_lost_an_instance(plane, caplog):
+    async def test(p):
+        p.provider.set_ready(False)
+        await p.create(count=1, InstanceType="fixed")
+        await p.step(3)
+        p.provider.set_ready(True)
+        await p.settle()
+        p.provider.set_ready(False)
+        await p.step(limits.HEALTH_FAILURES_MAX + 2, seconds=limits.HEALTH_PERIOD_S)
+        (record,) = p.instances()
+        where = f"endpoint ep: instance {record.instance_id} (http://127.0.0.1:1001)"
+        assert [text for text in caplog.messages if text.startswith("endpoint")] == [
+            "endpoint ep is Creating",
+            f"{where} not ready yet: It says that it is not ready.",
+            f"{where} in service",
+            "endpoint ep is InService",
+            f"{where} out of service: It says that it is not ready.",
+        ]
+
+    with caplog.at_level(logging.INFO):
+        plane(test)
 
 
 def test_orders_carry_what_the_model_says(plane):
