@@ -1,7 +1,8 @@
 """Control over HTTP: the SageMaker JSON API on a Unix socket, and the admin pages.
 
 Callers reach the API through a router, which has authenticated them and names them in
-``x-warmroute-principal``; the socket itself is open to this user only.
+``x-warmroute-principal`` and the call in ``x-warmroute-request-id``, the id of its line in the access
+log; the socket itself is open to this user only.
 
 Source: the AWS JSON 1.1 protocol: ``X-Amz-Target``, ``__type`` and ``message`` in errors.
 """
@@ -28,13 +29,14 @@ _log = logging.getLogger(__name__)
 TARGET_PREFIX: Final = "SageMaker."
 CONTENT_TYPE: Final = "application/x-amz-json-1.1"
 PRINCIPAL_HEADER: Final = "x-warmroute-principal"
+REQUEST_ID_HEADER: Final = "x-warmroute-request-id"
 
 
 def api_app(service: ControlService) -> Starlette:
     """Return the application of the SageMaker API."""
 
     async def serve(request: Request) -> Response:
-        request_id = str(uuid.uuid4())
+        request_id = request.headers.get(REQUEST_ID_HEADER) or str(uuid.uuid4())
         try:
             output = await _serve(service, request)
             return _answer(200, output, request_id)
