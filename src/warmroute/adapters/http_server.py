@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache
 from typing import cast
 
 import httptools
 
+from warmroute.adapters.request_target import parser_told, split_target
 from warmroute.core import limits
 from warmroute.core.errors import Failure, Problem
 from warmroute.dataplane.gateway import Gateway
@@ -27,6 +27,10 @@ LINGER_BYTES_MAX = 64 * 1024 * 1024
 """How much of a refused body is read and dropped, so that the client gets to read the answer."""
 LINGER_S_MAX = 5.0
 """For how long."""
+SMALL_PIECE_BYTES = 1024
+"""Smaller pieces of a body are gathered in one buffer: as objects they take far more than their bytes."""
+CHUNK_FRAMING_BYTES = 24
+"""What a chunk may take beside its data: size in hexadecimal digits and two line ends, with room to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,8 @@ class ServerConnection(asyncio.Protocol):
     __slots__ = (
         "_body", "_body_bytes", "_closing", "_current_bytes", "_dropped", "_fields", "_head_bytes",
         "_head_without_upgrade", "_headers_done", "_held", "_listener", "_loop", "_parser",
-        "_paused_reading", "_queue", "_queued_bytes", "_reading", "_request", "_since_s", "_transport",
-        "_underway", "_url", "_writing_paused",
+        "_paused_reading", "_pieces", "_queue", "_queued_bytes", "_raw_bytes", "_reading", "_request",
+        "_since_s", "_transport", "_underway", "_url", "_writing_paused",
     )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
@@ -120,9 +124,11 @@ class ServerConnection(asyncio.Protocol):
         self._held: Callable[[], None] | None = None  # what to say when the requests before are answered
         self._url = b""
         self._fields: HeaderList = []
-        self._body: list[bytes] = []
+        self._body: list[bytes | bytearray] = []
         self._body_bytes = 0
         self._current_bytes = 0
+        self._raw_bytes = 0
+        self._pieces = 0
         self._request: Request | None = None
 
     # --- asyncio ----------------------------------------------------------------------------
@@ -141,6 +147,7 @@ class ServerConnection(asyncio.Protocol):
             self._head_bytes += len(data)
         else:
             self._since_s = self._loop.time()
+            self._raw_bytes += len(data)
         if self._underway is not None or self._writing_paused:
             self._queued_bytes += len(data)
             if self._queued_bytes > limits.PIPELINED_BYTES_MAX:
@@ -148,6 +155,8 @@ class ServerConnection(asyncio.Protocol):
         self._feed(data)
         if self._reading is _HEAD and self._head_bytes > self._listener.bounds.head_bytes:
             self._refuse(self._head_too_large())
+        elif self._reading is _BODY and self._raw_bytes > self._body_bytes:
+            self._check_framing()
         self._next()
 
     def _feed(self, data: bytes) -> None:
@@ -164,7 +173,7 @@ class ServerConnection(asyncio.Protocol):
                 self._parser = httptools.HttpRequestParser(self)
             except httptools.HttpParserError as error:
                 if not self._dropping:
-                    text = f"This is not HTTP as we read it: {_told(error)}."
+                    text = f"This is not HTTP as we read it: {parser_told(error)}."
                     self._refuse(Failure(Problem.LENGTH_UNREADABLE, text))
                 return
             else:
@@ -232,7 +241,7 @@ class ServerConnection(asyncio.Protocol):
         headers: Headers = dict(fields)
         if len(headers) != len(fields):
             headers = collect(fields)
-        path, query = _split(self._url)
+        path, query = split_target(self._url)
         method = parser.get_method()
         version = parser.get_http_version()
         if b"upgrade" in headers and method != b"CONNECT" and parser.should_upgrade():
@@ -259,6 +268,8 @@ class ServerConnection(asyncio.Protocol):
             self._refuse(self._body_too_large(int(length)))
             return
         self._reading = _BODY
+        self._raw_bytes = 0
+        self._pieces = 0
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and version == "1.1":
             self._held = self._say_continue
 
@@ -270,7 +281,14 @@ class ServerConnection(asyncio.Protocol):
         self._held = None  # the client does not wait for a word
         self._body_bytes += len(data)
         listener.buffered_bytes += len(data)
-        self._body.append(data)
+        self._pieces += 1
+        body = self._body
+        if len(data) >= SMALL_PIECE_BYTES or not body:
+            body.append(data)
+        elif isinstance(body[-1], bytearray):  # thousands of tiny chunks: one buffer, not an object each
+            body[-1] += data
+        else:
+            body.append(bytearray(data))
         if self._body_bytes > listener.bounds.body_bytes:
             self._refuse(self._body_too_large(self._body_bytes))
         elif listener.buffered_bytes > listener.bounds.buffered_bodies_bytes:
@@ -290,7 +308,7 @@ class ServerConnection(asyncio.Protocol):
         assert request is not None, "a complete message has a head"
         self._request = None
         body = self._body
-        request.body = body[0] if len(body) == 1 else b"".join(body)
+        request.body = b"".join(body)  # of one piece: that piece
         self._body = []
         self._body_bytes = 0
         self._reading = _IDLE
@@ -384,6 +402,14 @@ class ServerConnection(asyncio.Protocol):
         if self._dropped > LINGER_BYTES_MAX:
             self._close()
 
+    def _check_framing(self) -> None:
+        """Refuse a body that hides more in its framing (chunk extensions, trailers) than a head may hold."""
+        bounds = self._listener.bounds
+        framing = self._raw_bytes - self._body_bytes
+        if framing > bounds.head_bytes + self._pieces * CHUNK_FRAMING_BYTES:
+            text = f"The chunk extensions and trailers of the body exceed {bounds.head_bytes} bytes."
+            self._refuse(Failure(Problem.HEAD_TOO_LARGE, text))
+
     def _head_too_large(self) -> Failure:
         bounds = self._listener.bounds
         return Failure(
@@ -472,21 +498,3 @@ class _Refusal:
 
     def release_body(self) -> None:
         pass
-
-
-@lru_cache(maxsize=1024)
-def _split(url: bytes) -> tuple[str, str]:
-    """Return path and query of a request target, which may be in absolute form, as sent to proxies."""
-    if not url.startswith(b"/"):
-        try:
-            parsed = httptools.parse_url(url)
-        except httptools.HttpParserInvalidURLError:
-            return "", ""
-        return (parsed.path or b"/").decode("latin-1"), (parsed.query or b"").decode("latin-1")
-    path, _, query = url.decode("latin-1").partition("?")
-    return path, query
-
-
-def _told(error: Exception) -> str:
-    text = str(error).strip().rstrip(".")
-    return text[:1].lower() + text[1:] if text else type(error).__name__

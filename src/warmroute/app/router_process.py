@@ -12,7 +12,9 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Coroutine
 from random import Random, SystemRandom
+from typing import Any
 
 import uvloop
 
@@ -27,6 +29,7 @@ from warmroute.core.fleet import Fleet, Target, TargetState
 from warmroute.core.stream import TargetReport
 from warmroute.dataplane.desk import Desk, RelayTimeouts
 from warmroute.dataplane.gateway import Gateway
+from warmroute.dataplane.ports import Underway
 from warmroute.observe import catalogue
 from warmroute.observe.catalogue import Metric
 from warmroute.observe.projection import Projection
@@ -105,9 +108,14 @@ class RouterProcess:
             on_fleet=self._apply_fleet,
         )
         self._reported: dict[str, TargetReport] = {}
+        self._broken = False
 
-    async def run(self) -> None:
-        """Serve until SIGTERM, then drain."""
+    async def run(self) -> bool:
+        """Serve until SIGTERM, then drain.
+
+        Returns:
+            Whether that was the reason to end; False after a defect.
+        """
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -115,9 +123,12 @@ class RouterProcess:
         remembered = load_fleet(self._options.fleet_path)
         if remembered is not None:
             self._apply_fleet(remembered)
-        self._tasks.spawn(self._fleet_client.run(), name="fleet stream")
-        self._tasks.spawn(self._watch(), name="watch")
-        self._tasks.spawn(self._report(), name="report")
+        for name, work in (
+            ("fleet stream", self._fleet_client.run()),
+            ("watch", self._watch()),
+            ("report", self._report()),
+        ):
+            self._tasks.spawn(self._for_good(work, name, stop), name=name)
         listening = socket.socket(fileno=self._options.listen_fd)
         server = await loop.create_server(self._listener.connection, sock=listening)
         # What start-up made lives as long as the process: the collector need not look at it again.
@@ -127,6 +138,7 @@ class RouterProcess:
         _log.info("%s serves, pid %d", self._options.name, os.getpid())
         await stop.wait()
         await self._drain(server)
+        return not self._broken
 
     async def _drain(self, server: asyncio.Server) -> None:
         """Take nothing new, wait for what runs, end what does not end by itself."""
@@ -163,17 +175,16 @@ class RouterProcess:
     def _report_targets(self) -> None:
         """Tell control of targets that drain or are ejected, when something about them changed."""
         known: dict[str, TargetReport] = {}
+        telling: set[str] = set()
         for target, in_flight, ejected in self._router.targets().values():
+            if target.state is TargetState.DRAINING or ejected:
+                telling.add(target.target_id)
             if target.state is TargetState.DRAINING or ejected or target.target_id in self._reported:
                 known[target.target_id] = _report_of(target, in_flight, ejected=ejected)
         for target_id, report in known.items():
             if self._reported.get(target_id) != report:
                 self._fleet_client.report(report)
-        self._reported = {
-            target_id: report
-            for target_id, report in known.items()
-            if report.ejected or self._router.targets()[target_id][0].state is TargetState.DRAINING
-        }
+        self._reported = {target_id: known[target_id] for target_id in telling}
 
     # --- time -------------------------------------------------------------------------------
     async def _watch(self) -> None:
@@ -182,13 +193,30 @@ class RouterProcess:
             await asyncio.sleep(WATCH_S)
             now_ns = self._clock.now_ns()
             for underway in list(self._desk.open):
-                underway.expire(now_ns)
+                self._expire(underway, now_ns)
             for change in self._router.on_deadline(now_ns):
                 self._health_changed(change)
             self._listener.check(loop.time())
             self._pools.retire(loop.time())
             if self._reported:
                 self._report_targets()
+
+    def _expire(self, underway: Underway, now_ns: int) -> None:
+        """End what has waited too long; a defect in one of them must not keep the others waiting."""
+        try:
+            underway.expire(now_ns)
+        except Exception:  # noqa: BLE001  (whatever it is, it is logged)
+            _log.exception("%r could not be ended; it is given up", underway)
+            self._desk.open.discard(underway)
+
+    async def _for_good(self, work: Coroutine[Any, Any, None], name: str, stop: asyncio.Event) -> None:
+        """Run what has to run as long as the process does: without it, end, and be started anew."""
+        try:
+            await work
+        except Exception:  # noqa: BLE001  (likewise)
+            _log.exception("%s ended by a defect; this router drains and is started anew", name)
+        self._broken = True
+        stop.set()
 
     async def _report(self) -> None:
         while True:
@@ -226,7 +254,8 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
     options = receive(RouterOptions)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(RouterProcess(options).run())
+        as_told = runner.run(RouterProcess(options).run())
+    sys.exit(0 if as_told else 1)
 
 
 if __name__ == "__main__":

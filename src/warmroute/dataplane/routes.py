@@ -58,6 +58,8 @@ class Route:
         object.__setattr__(self, "streaming", self.kind is RouteKind.NATIVE_STREAM)
 
 
+KEPT_PATH_CHARACTERS_MAX = 256
+"""Longer paths are no endpoint's: names have at most 63 characters."""
 _FIXED = {
     "/": Route(RouteKind.CONTROL, "POST"),
     "/healthz": Route(RouteKind.HEALTHZ, "GET"),
@@ -76,13 +78,16 @@ _FIXED = {
 _CHAT = ["openai", "v1", "chat", "completions"]
 
 
-@lru_cache(maxsize=1024)
 def match(path: str) -> Route | None:
     """Return the route of a raw path; None when there is none.
 
     Cost:
-        0.1 µs for a path seen recently: there are as many as endpoints.
+        0.1 µs for a path seen recently: there are as many as endpoints. Long ones are not kept.
     """
+    return _known(path) if len(path) <= KEPT_PATH_CHARACTERS_MAX else _match(path)
+
+
+def _match(path: str) -> Route | None:
     fixed = _FIXED.get(path)
     if fixed is not None:
         return fixed
@@ -90,6 +95,9 @@ def match(path: str) -> Route | None:
     if len(parts) < 4 or parts[0] or parts[1] != "endpoints" or not parts[2]:
         return None
     return _of_endpoint(unquote(parts[2]), parts[3:])
+
+
+_known = lru_cache(maxsize=1024)(_match)
 
 
 def _of_endpoint(endpoint: str, rest: list[str]) -> Route | None:

@@ -954,3 +954,43 @@ def test_streams_can_be_read_by_another_parser(server, client):
     read = Read()
     httptools.HttpResponseParser(read).feed_data(client.sent)
     assert (read.data, read.complete) == (b"".join(pieces), True)
+
+
+# --- What hides in the framing of a body -----------------------------------------------------------
+
+CHUNKED_HEAD = b"POST /endpoints/llm/invocations HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("hiding", [b"0\r\nX-Endless: ", b"1;extension="], ids=["trailer", "extension"])
+def test_a_trailer_or_extension_without_end_is_refused_at_the_limit_of_a_head(server, client, hiding):
+    client.feed(CHUNKED_HEAD)
+    client.feed(hiding)
+    for _ in range(5):
+        client.feed(b"x" * 1000)
+    assert answers(client)[0][0] == 431
+    assert server.calls == []
+
+
+def test_a_body_in_tiny_chunks_is_no_trick(server, client):
+    client.feed(CHUNKED_HEAD)
+    for _ in range(900):
+        client.feed(b"1\r\na\r\n")
+    client.feed(b"0\r\n\r\n")
+    assert server.calls[-1].body == b"a" * 900
+    server.answer()
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 2000, 1, 1, 2000), (2000, 1, 1), (1500, 1500), (1,)])
+def test_pieces_of_any_size_make_the_same_body(start, sizes):
+    server = start(body_bytes=10_000, buffered_bodies_bytes=20_000)
+    client = server.connect()
+    client.feed(CHUNKED_HEAD)
+    sent = b""
+    for number, size in enumerate(sizes):
+        piece = bytes([97 + number]) * size
+        sent += piece
+        client.feed(b"%x\r\n%b\r\n" % (size, piece))
+    client.feed(b"0\r\n\r\n")
+    assert server.calls[-1].body == sent
+    assert isinstance(server.calls[-1].body, bytes)
+    server.answer()
