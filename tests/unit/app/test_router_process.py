@@ -18,12 +18,14 @@ from botocore.eventstream import EventStreamBuffer
 
 from tests.unit.dataplane.conftest import target
 from warmroute.adapters.fleet_client import save_fleet
+from warmroute.adapters.http_server import Listener
 from warmroute.adapters.stream_frames import encode, read
 from warmroute.app.listeners import listen
 from warmroute.app.options import RouterOptions
 from warmroute.app.router_process import RouterProcess
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, TargetState, Variant
 from warmroute.core.stream import Applied, Counters, Hello, Publish, TargetReport
+from warmroute.dataplane.exchange import Exchange
 
 NOT_IMPORTED = ("botocore", "sqlalchemy", "starlette", "pydantic", "uvicorn", "alembic", "prometheus_client")
 POST = b"POST /endpoints/llm/invocations HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
@@ -377,6 +379,54 @@ def test_deadlines_are_watched(play):
         assert (await whole(half))[0] == 408
 
     play(scenario, before=hasten)
+
+
+# --- defects ------------------------------------------------------------------------------------
+
+
+def test_a_router_whose_watch_ends_by_a_defect_ends_too_and_says_so(play, monkeypatch, caplog):
+    def broken(_listener, _now_s):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(Listener, "check", broken)
+    results = []
+
+    async def scenario(stage):
+        results.append(await stage.task)
+
+    play(scenario)
+    assert results == [False]
+    assert "watch ended by a defect" in caplog.text
+
+
+def test_an_exchange_that_cannot_be_ended_keeps_no_other_waiting(play, monkeypatch, caplog):
+    def hasten(stage):
+        quick = replace(stage.options.timeouts, first_byte_native_s=0.3)
+        stage.options = replace(stage.options, timeouts=quick)
+
+    real = Exchange.expire
+    first = []
+
+    def broken(exchange, now_ns):
+        first[:] = first or [exchange]
+        if exchange is first[0]:
+            raise RuntimeError("a defect")
+        real(exchange, now_ns)
+
+    monkeypatch.setattr(Exchange, "expire", broken)
+
+    async def scenario(stage):
+        await stage.control.publish(stage.target())
+        await stage.send()
+        await stage.accept()
+        while not first:  # noqa: ASYNC110  (the watch sets it)
+            await asyncio.sleep(0)
+        answer = await stage.send()
+        await stage.accept()
+        assert (await whole(answer))[0] == 424
+
+    play(scenario, before=hasten)
+    assert "could not be ended" in caplog.text
 
 
 # --- draining -----------------------------------------------------------------------------------
