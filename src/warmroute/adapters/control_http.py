@@ -38,7 +38,7 @@ def api_app(service: ControlService) -> Starlette:
     async def serve(request: Request) -> Response:
         request_id = request.headers.get(REQUEST_ID_HEADER) or str(uuid.uuid4())
         try:
-            output = await _serve(service, request)
+            output = await _serve(service, request, request_id)
             return _answer(200, output, request_id)
         except ApiError as error:
             return _error(error, request_id)
@@ -51,13 +51,14 @@ def api_app(service: ControlService) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", serve, methods=["GET", "POST", "PUT", "DELETE"])])
 
 
-async def _serve(service: ControlService, request: Request) -> JsonObject:
+async def _serve(service: ControlService, request: Request, request_id: str) -> JsonObject:
     if request.method != "POST" or request.url.path != "/":
         raise ApiError(ApiCode.UNKNOWN_OPERATION, f"{request.method} {request.url.path}: use POST /.")
     operation = _operation(request.headers.get("x-amz-target"))
     body = await _body(request)
     principal = request.headers.get(PRINCIPAL_HEADER, "")
-    return await _unless_gone(request, service.call(operation, body, principal=principal))
+    call = service.call(operation, body, principal=principal, request_id=request_id)
+    return await _unless_gone(request, call)
 
 
 def _operation(target: str | None) -> str:

@@ -76,13 +76,16 @@ class ControlService:
         self._closing = False
         self.calls = Calls({})
 
-    async def call(self, operation: str, body: bytes, *, principal: str = "") -> JsonObject:
+    async def call(
+        self, operation: str, body: bytes, *, principal: str = "", request_id: str = ""
+    ) -> JsonObject:
         """Serve a call.
 
         Args:
             operation: As in ``X-Amz-Target``, without the service's prefix.
             body: The request's body; empty counts as ``{}``.
             principal: Who calls, for the log.
+            request_id: Which call it is, for the log.
 
         Returns:
             The answer's members.
@@ -90,15 +93,18 @@ class ControlService:
         Raises:
             ApiError: The call is refused.
         """
+        caller = principal or "anybody"
+        if request_id:
+            caller += f" (request {request_id})"
         try:
             output = await self._call(operation, body)
         except ApiError as error:
             self.calls.count(operation, error.code)
-            _log.info("%s by %s refused: %s", operation, principal or "anybody", error)
+            _log.info("%s by %s refused: %s", operation, caller, error)
             raise
         self.calls.count(operation, "")
         if not operation.startswith(("Describe", "List")):
-            _log.info("%s by %s", operation, principal or "anybody")
+            _log.info("%s by %s", operation, caller)
         return output
 
     async def invoke(self, operation: str, document: JsonObject) -> JsonObject:

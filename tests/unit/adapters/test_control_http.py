@@ -19,7 +19,8 @@ class Service:
     def __init__(self, outcome):
         self.outcome = outcome
 
-    async def call(self, operation, body, *, principal):
+    async def call(self, operation, body, *, principal, request_id):
+        self.request_id = request_id
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
@@ -48,10 +49,12 @@ def call(outcome, headers):
             sent.append(message)
 
         async with asyncio.timeout(10):
-            await api_app(Service(outcome))(scope, receive, send)
+            await api_app(service)(scope, receive, send)
 
+    service = Service(outcome)
     asyncio.run(test())
     fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    assert fields["x-amzn-requestid"] == service.request_id
     return sent[0]["status"], fields, json.loads(sent[1]["body"])
 
 

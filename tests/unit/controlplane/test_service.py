@@ -1,4 +1,5 @@
 import asyncio
+import logging
 
 import pytest
 
@@ -58,6 +59,19 @@ def test_operations_that_are_not_served_are_named(plane, operation, text):
         assert "DescribeEndpoint" in error.message
 
     plane(test)
+
+
+def test_the_log_names_caller_and_call_of_changes_and_refusals(plane, caplog):
+    async def test(p):
+        model = b'{"ModelName": "m", "PrimaryContainer": {}}'
+        await p.service.call("CreateModel", model, principal="ann", request_id="req-1")
+        await refused(p.service.call("CreateModel", model, request_id="req-2"))
+
+    with caplog.at_level(logging.INFO, logger="warmroute.controlplane.service"):
+        plane(test)
+    first, second = caplog.messages
+    assert first == "CreateModel by ann (request req-1)"
+    assert second.startswith("CreateModel by anybody (request req-2) refused: ")
 
 
 def test_calls_are_counted_by_operation_and_code_and_unknown_names_together(plane):
