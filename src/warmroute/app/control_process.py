@@ -232,9 +232,11 @@ class ControlProcess:
         declaration = self._options.declare
         assert declaration is not None, "only called with one"
         try:
-            _log.info("%s", await declare(self.service, self._store, declaration))
+            declared = await declare(self.service, self._store, declaration)
         except ApiError as error:
             _log.error("The flags of serve cannot be carried out: %s", error)
+        else:
+            _log.log(logging.WARNING if declared.differs else logging.INFO, "%s", declared.text)
 
     def _on_router_news(self) -> None:
         self._reconciler.kick()

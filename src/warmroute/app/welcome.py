@@ -6,7 +6,7 @@ from warmroute import __version__
 from warmroute.app.config import is_loopback
 from warmroute.app.serve import Started
 from warmroute.app.settings import Settings
-from warmroute.core.fleet import Routing
+from warmroute.core.declaration import routing_text
 
 
 def lines(started: Started) -> Iterator[str]:
@@ -21,7 +21,7 @@ def lines(started: Started) -> Iterator[str]:
     if started.declaration is not None:
         count = len(started.declaration.instance_type.urls)
         instances = "1 instance" if count == 1 else f"{count} instances"
-        yield f"  endpoint  {endpoint}: {instances}, {_routing(started.declaration.routing)}"
+        yield f"  endpoint  {endpoint}, as asked: {instances}, {routing_text(started.declaration.routing)}"
     yield f"  openai    {_curl(started, endpoint)}"
     yield f"  boto3     {_boto3(started)}"
 
@@ -42,15 +42,6 @@ def _callers(settings: Settings) -> str:
     if not auth.access_keys:
         return "anybody, without credentials"
     return f"{len(auth.access_keys)} access key(s), {len(auth.api_keys)} API key(s)"
-
-
-def _routing(routing: Routing) -> str:
-    if routing.prefix_length is None:
-        return routing.strategy.value
-    return (
-        f"{routing.strategy.value}, prefix length {routing.prefix_length}, "
-        f"concurrency threshold {routing.concurrency_threshold}"
-    )
 
 
 def _curl(started: Started, endpoint: str) -> str:

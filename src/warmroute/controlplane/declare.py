@@ -6,6 +6,7 @@ starts again has probably mended what was wrong.
 """
 
 import hashlib
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -13,12 +14,12 @@ import msgspec
 from warmroute.controlplane.ports import Store
 from warmroute.controlplane.service import ControlService
 from warmroute.core import limits
-from warmroute.core.declaration import EndpointDeclaration
-from warmroute.core.fleet import RoutingStrategy
+from warmroute.core.declaration import EndpointDeclaration, routing_text
+from warmroute.core.fleet import Routing, RoutingStrategy
 from warmroute.core.machines import InstanceType
 from warmroute.resources.endpoint_configs import routing_document
 from warmroute.resources.lifecycle import EndpointStatus
-from warmroute.resources.records import JsonObject
+from warmroute.resources.records import EndpointRecord, JsonObject
 
 FLAGS_NOTE: Final = "flags_of_serve"
 INSTANCE_TYPES_NOTE: Final = "instance_types_of_serve"
@@ -44,7 +45,20 @@ def remember_instance_type(store: Store, instance_type: InstanceType) -> None:
         transaction.set_note(INSTANCE_TYPES_NOTE, msgspec.json.encode(types).decode())
 
 
-async def declare(service: ControlService, store: Store, declaration: EndpointDeclaration) -> str:
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What became of the flags.
+
+    Attributes:
+        text: A sentence for the operator.
+        differs: What is in force is not what the flags say.
+    """
+
+    text: str
+    differs: bool = False
+
+
+async def declare(service: ControlService, store: Store, declaration: EndpointDeclaration) -> Declared:
     """Make the declared endpoint be there, unless the same flags have done so before.
 
     Args:
@@ -53,7 +67,7 @@ async def declare(service: ControlService, store: Store, declaration: EndpointDe
         declaration: From the flags.
 
     Returns:
-        A sentence for the operator: what was taken, the flags or the store.
+        What was taken, the flags or the store, and in the latter case what that is.
 
     Raises:
         ApiError: An operation was refused.
@@ -63,19 +77,42 @@ async def declare(service: ControlService, store: Store, declaration: EndpointDe
     with store.transaction() as transaction:
         known = transaction.note(FLAGS_NOTE)
         endpoint = transaction.endpoint(name)
-    there = endpoint is not None
     failed = endpoint is not None and endpoint.status is EndpointStatus.FAILED
     if known == fingerprint and not failed:
-        if there:
-            return f"Endpoint {name}: taken from the store; the flags are those of the last start."
-        return (
-            f"Endpoint {name}: deleted since the last start, and the flags are the same: it stays so. "
-            "Create it through the API, or choose another data directory."
-        )
-    verb = await _carry_out(service, store, declaration, there=there)
+        return _kept(declaration, endpoint)
+    verb = await _carry_out(service, store, declaration, there=endpoint is not None)
     with store.transaction() as transaction:
         transaction.set_note(FLAGS_NOTE, fingerprint)
-    return f"Endpoint {name}: {verb} as the flags say."
+    return Declared(f"Endpoint {name}: {verb} as the flags say.")
+
+
+def _kept(declaration: EndpointDeclaration, endpoint: EndpointRecord | None) -> Declared:
+    """Say what is in force when nothing is done, because the flags have been carried out before."""
+    name = declaration.endpoint
+    if endpoint is None:
+        return Declared(
+            f"Endpoint {name}: deleted since the last start, and the flags are the same: it stays so. "
+            "Create it through the API, or choose another data directory.",
+            differs=True,
+        )
+    deployment = endpoint.active or endpoint.pending
+    assert deployment is not None, f"endpoint {name} has no deployment"
+    in_force = {variant.name: variant.routing or Routing() for variant in deployment.variants}
+    asked = routing_text(declaration.routing)
+    if set(in_force.values()) == {declaration.routing}:
+        return Declared(
+            f"taken from the store: endpoint {name} runs {asked}, "
+            "which the flags say too; they are those of the last start"
+        )
+    texts = {variant: routing_text(routing) for variant, routing in in_force.items()}
+    runs = ", ".join(f"{text} in {variant}" for variant, text in texts.items())
+    if len(texts) == 1:
+        (runs,) = texts.values()
+    return Declared(
+        f"taken from the store: endpoint {name} runs {runs}; "
+        f"the flags say {asked} and are those of the last start",
+        differs=True,
+    )
 
 
 async def _carry_out(

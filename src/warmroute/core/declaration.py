@@ -25,3 +25,13 @@ class EndpointDeclaration:
     endpoint: EndpointName
     instance_type: InstanceType
     routing: Routing = field(default_factory=Routing)
+
+
+def routing_text(routing: Routing) -> str:
+    """Return a routing as people read it: the strategy, and its parameters where it has some."""
+    if routing.prefix_length is None:
+        return routing.strategy.value
+    return (
+        f"{routing.strategy.value} (prefix length {routing.prefix_length}, "
+        f"concurrency threshold {routing.concurrency_threshold})"
+    )

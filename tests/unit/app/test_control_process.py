@@ -221,6 +221,24 @@ def test_the_flags_of_serve_are_carried_out_and_known_at_a_start_without_them(tm
     asyncio.run(test())
 
 
+def test_flags_that_are_not_in_force_are_warned_about(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    flags = EndpointDeclaration("llm", InstanceType("static.llm", ProviderKind.STATIC, urls=("http://a",)))
+
+    async def test():
+        async with Control(tmp_path, declare=flags) as control:
+            await logged(caplog, "created as the flags say")
+            await control.api("DescribeEndpoint", EndpointName="llm")
+            await control.api("DeleteEndpoint", EndpointName="llm")
+            await logged(caplog, "endpoint llm is deleted")
+        async with Control(tmp_path, declare=flags):
+            await logged(caplog, "it stays so")
+
+    asyncio.run(test())
+    (warned,) = [record for record in caplog.records if "it stays so" in record.message]
+    assert warned.levelno == logging.WARNING
+
+
 def test_flags_that_cannot_be_carried_out_are_logged(tmp_path, caplog):
     bad = InstanceType("no such thing!", ProviderKind.STATIC, urls=("http://a",) * 2000)
 

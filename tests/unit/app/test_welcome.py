@@ -24,7 +24,7 @@ def said(settings, declaration=None):
 def test_says_what_is_where_and_how_to_call_it():
     text = said(OPEN, DECLARED)
     assert "  public    http://127.0.0.1:1\n  admin     http://127.0.0.1:2\n  data      /data\n" in text
-    assert "llm: 2 instances, PREFIX_AWARE, prefix length 4096, concurrency threshold 32" in text
+    assert "  endpoint  llm, as asked: 2 instances, PREFIX_AWARE (prefix length 4096, concurrency" in text
     assert "curl http://127.0.0.1:1/v1/chat/completions -H 'content-type: application/json'" in text
     assert '"model": "llm"' in text
     assert 'endpoint_url="http://127.0.0.1:1", region_name="eu-west-1", aws_access_key_id="any"' in text

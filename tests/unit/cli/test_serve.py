@@ -61,7 +61,7 @@ def test_a_flag_overrules_the_file(served, tmp_path):
 def test_says_what_is_where_and_warns_on_standard_error(served):
     result = served("--instances", "http://a:8000", "--endpoint", "llm")["result"]
     assert "  public    http://127.0.0.1:1\n" in result.stdout
-    assert "  endpoint  llm: 1 instance, RANDOM\n" in result.stdout
+    assert "  endpoint  llm, as asked: 1 instance, RANDOM\n" in result.stdout
     assert result.stderr.startswith("warmroute: warning: authentication is off")
 
 

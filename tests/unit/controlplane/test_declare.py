@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from warmroute.controlplane.declare import (
+    Declared,
     config_of,
     declare,
     remember_instance_type,
@@ -23,7 +24,7 @@ PREFIX_AWARE = replace(FLAGS, routing=Routing(RoutingStrategy.PREFIX_AWARE, 4096
 async def take(p, declaration):
     said = await declare(p.service, p.store, declaration)
     await p.settle()
-    return said
+    return said.text
 
 
 def test_the_first_start_makes_ordinary_resources(plane):
@@ -62,7 +63,7 @@ def test_an_endpoint_that_goes_while_it_is_waited_for_is_created(plane):
         while not changing.done():
             await p.step()
             await asyncio.sleep(0)
-        assert await changing == "Endpoint ep: created as the flags say."
+        assert (await changing).text == "Endpoint ep: created as the flags say."
 
     plane(test)
 
@@ -76,8 +77,45 @@ def test_the_store_wins_while_the_flags_stay_the_same(plane):
             {"EndpointName": "ep", "DesiredWeightsAndCapacities": [item]},
         )
         await p.settle()
-        assert "taken from the store" in await take(p, FLAGS)
+        assert await declare(p.service, p.store, FLAGS) == Declared(
+            "taken from the store: endpoint ep runs RANDOM, which the flags say too; "
+            "they are those of the last start"
+        )
         assert p.endpoint().active.variants[0].weight == 0.5
+
+    plane(test)
+
+
+def test_when_the_store_wins_against_other_flags_it_is_said_what_is_in_force(plane):
+    async def test(p):
+        await take(p, PREFIX_AWARE)
+        await p.config("c", ModelName="ep", InstanceType="fixed", VariantName="AllTraffic")
+        await p.service.invoke("UpdateEndpoint", {"EndpointName": "ep", "EndpointConfigName": "c"})
+        await p.settle()
+        assert await declare(p.service, p.store, PREFIX_AWARE) == Declared(
+            "taken from the store: endpoint ep runs RANDOM; the flags say PREFIX_AWARE (prefix length 4096, "
+            "concurrency threshold 32) and are those of the last start",
+            differs=True,
+        )
+
+    plane(test)
+
+
+def test_several_variants_in_force_are_named(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        least = {"RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}}
+        variant = {"ModelName": "ep", "InstanceType": "fixed", "InitialInstanceCount": 1}
+        both = [variant | {"VariantName": "a"}, variant | {"VariantName": "b"} | least]
+        request = {"EndpointConfigName": "c", "ProductionVariants": both}
+        await p.service.invoke("CreateEndpointConfig", request)
+        await p.service.invoke("UpdateEndpoint", {"EndpointName": "ep", "EndpointConfigName": "c"})
+        await p.settle()
+        said = await declare(p.service, p.store, FLAGS)
+        assert (
+            "endpoint ep runs RANDOM in a, LEAST_OUTSTANDING_REQUESTS in b; the flags say RANDOM" in said.text
+        )
+        assert said.differs
 
     plane(test)
 
@@ -117,7 +155,7 @@ def test_an_endpoint_that_failed_is_made_again_by_the_same_flags(plane):
         while not again.done():
             await p.step()
             await asyncio.sleep(0)
-        assert await again == "Endpoint ep: created as the flags say."
+        assert (await again).text == "Endpoint ep: created as the flags say."
         await p.settle()
         assert p.endpoint().status is EndpointStatus.IN_SERVICE
 
@@ -133,7 +171,7 @@ def test_an_endpoint_that_is_changing_is_waited_for(plane):
         while not changing.done():
             await p.step()
             await asyncio.sleep(0)
-        assert "updated" in await changing
+        assert "updated" in (await changing).text
 
     plane(test)
 

@@ -1,4 +1,4 @@
-from warmroute.core.declaration import EndpointDeclaration
+from warmroute.core.declaration import EndpointDeclaration, routing_text
 from warmroute.core.fleet import Routing, RoutingStrategy
 from warmroute.core.ids import EndpointName
 from warmroute.core.machines import InstanceType, ProviderKind
@@ -22,3 +22,9 @@ def test_another_url_or_strategy_makes_another_declaration():
 
 def test_the_strategy_is_random_when_no_flag_names_one():
     assert EndpointDeclaration(EndpointName("llm"), declare().instance_type).routing == Routing()
+
+
+def test_a_routing_reads_with_the_parameters_it_has():
+    assert routing_text(Routing()) == "RANDOM"
+    text = routing_text(Routing(RoutingStrategy.PREFIX_AWARE, 4096, 32))
+    assert text == "PREFIX_AWARE (prefix length 4096, concurrency threshold 32)"
