@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from warmroute.controlplane.changes import one_line
 from warmroute.controlplane.ports import Clock, Store
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.core import limits
@@ -96,15 +97,17 @@ class ControlService:
         caller = principal or "anybody"
         if request_id:
             caller += f" (request {request_id})"
+        request: JsonObject = {}
         try:
-            output = await self._call(operation, body)
+            request = await self._read(operation, body)
+            output = await self._serve(operation, request)
         except ApiError as error:
             self.calls.count(operation, error.code)
-            _log.info("%s by %s refused: %s", operation, caller, error)
+            _log.info("%s%s by %s refused: %s", operation, _subject(request), caller, one_line(str(error)))
             raise
         self.calls.count(operation, "")
         if not operation.startswith(("Describe", "List")):
-            _log.info("%s by %s", operation, caller)
+            _log.info("%s%s by %s", operation, _subject(request), caller)
         return output
 
     async def invoke(self, operation: str, document: JsonObject) -> JsonObject:
@@ -131,11 +134,14 @@ class ControlService:
         self._closing = True
         self._reconciler.wake()
 
-    async def _call(self, operation: str, body: bytes) -> JsonObject:
+    async def _read(self, operation: str, body: bytes) -> JsonObject:
         schema = await self._schema()
         if operation not in OPERATIONS:
             raise _not_served(operation, schema)
-        request = validate(schema.inputs[operation], _parse(body))
+        request: JsonObject = validate(schema.inputs[operation], _parse(body))
+        return request
+
+    async def _serve(self, operation: str, request: JsonObject) -> JsonObject:
         if operation == "DescribeEndpoint":
             return await self._describe(request)
         outcome = self._apply(operation, request)
@@ -170,6 +176,16 @@ class ControlService:
         with self._store.transaction() as transaction:
             record = transaction.endpoint(endpoint)
         return record.status if record is not None else None
+
+
+def _subject(request: JsonObject) -> str:
+    """Return what a valid request is about, with a space before it; ``""`` for none."""
+    config = request.get("EndpointConfigName")
+    endpoint = request.get("EndpointName")
+    if endpoint is not None:
+        return f" {endpoint} (config {config})" if config is not None else f" {endpoint}"
+    name = config or request.get("ModelName") or request.get("ResourceArn")
+    return f" {one_line(str(name))}" if name is not None else ""
 
 
 def _parse(body: bytes) -> Any:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import logging
 
 import pytest
@@ -70,8 +71,8 @@ def test_the_log_names_caller_and_call_of_changes_and_refusals(plane, caplog):
     with caplog.at_level(logging.INFO, logger="warmroute.controlplane.service"):
         plane(test)
     first, second = caplog.messages
-    assert first == "CreateModel by ann (request req-1)"
-    assert second.startswith("CreateModel by anybody (request req-2) refused: ")
+    assert first == "CreateModel m by ann (request req-1)"
+    assert second.startswith("CreateModel m by anybody (request req-2) refused: ")
 
 
 def test_calls_are_counted_by_operation_and_code_and_unknown_names_together(plane):
@@ -87,6 +88,60 @@ def test_calls_are_counted_by_operation_and_code_and_unknown_names_together(plan
         }
 
     plane(test)
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_", "line"),
+    [
+        ("CreateModel", {"ModelName": "m2", "PrimaryContainer": {}}, "CreateModel m2 by ops"),
+        (
+            "UpdateEndpoint",
+            {"EndpointName": "ep", "EndpointConfigName": "c"},
+            "UpdateEndpoint ep (config c) by ops",
+        ),
+        ("DeleteEndpoint", {"EndpointName": "ep"}, "DeleteEndpoint ep by ops"),
+        ("DeleteEndpointConfig", {"EndpointConfigName": "c2"}, "DeleteEndpointConfig c2 by ops"),
+        (
+            "AddTags",
+            {
+                "ResourceArn": "arn:aws:sagemaker:eu-west-1:123456789012:model/m",
+                "Tags": [{"Key": "a", "Value": "b"}],
+            },
+            "AddTags arn:aws:sagemaker:eu-west-1:123456789012:model/m by ops",
+        ),
+    ],
+)
+def test_the_log_says_who_changed_what(plane, caplog, operation, request_, line):
+    async def test(p):
+        await p.create()
+        await p.settle()
+        await p.config("c2")
+        with caplog.at_level(logging.INFO):
+            await p.service.call(operation, json.dumps(request_).encode(), principal="ops")
+
+    plane(test)
+    assert line in caplog.messages
+
+
+def test_the_log_says_what_a_refused_call_was_about_only_when_it_was_well_formed(plane, caplog):
+    async def test(p):
+        with caplog.at_level(logging.INFO):
+            await refused(p.service.call("DeleteEndpoint", b'{"EndpointName": "none"}'))
+            await refused(p.service.call("DeleteEndpoint", b'{"EndpointName": "a\\nb"}', principal="ops"))
+
+    plane(test)
+    assert caplog.messages[0].startswith("DeleteEndpoint none by anybody refused: Could not find")
+    assert caplog.messages[1].startswith("DeleteEndpoint by ops refused: ")
+    assert "\n" not in caplog.messages[1]
+
+
+def test_questions_are_not_logged(plane, caplog):
+    async def test(p):
+        with caplog.at_level(logging.INFO):
+            await p.service.call("ListModels", b"{}")
+
+    plane(test)
+    assert caplog.messages == []
 
 
 def test_a_refused_call_changes_nothing(plane):
