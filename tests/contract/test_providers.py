@@ -1,20 +1,24 @@
 """What every provider must do, and what the local one does with real processes."""
 
 import asyncio
+import errno
 import functools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from warmroute.adapters.providers import local, processes
+from warmroute.adapters.providers import local, processes, static
+from warmroute.adapters.providers.files import write_json
 from warmroute.adapters.providers.local import LocalProvider, ServerFile
 from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.providers.static import StaticProvider
@@ -268,6 +272,115 @@ def test_static_refuses_more_instances_than_urls(data_dir):
     assert message == 'Instance type "ml.local" has 2 URLs, all in use; InitialInstanceCount asks for more.'
     assert [(fact.instance_id, fact.port) for fact in facts] == [("i-2", 443), ("i-3", 9001)]
     assert len({fact.generation for fact in facts}) == 2
+
+
+def static_over(data_dir: Path, **urls) -> StaticProvider:
+    """Return a provider of one instance type to a keyword."""
+    types = {name: InstanceType(name, ProviderKind.STATIC, urls=urls[name]) for name in urls}
+    return StaticProvider(instance_types=types, data_dir=data_dir)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(
+    ("held", "in_use", "more"),
+    [(1, "1 URL, in use", ""), (2, "2 URLs, all in use", ""), (5, "5 URLs, all in use", " and 2 more")],
+)
+def test_static_refusal_names_the_other_endpoint_that_has_the_urls(data_dir, restarted, held, in_use, more):
+    urls = tuple(f"http://{host}" for host in "abcde"[:held])
+
+    async def scenario():
+        provider = static_over(data_dir, old=urls, new=urls)
+        for number in range(held):
+            await provider.start(replace(order(f"i-{number}", instance_type="old"), endpoint="old"))
+        if restarted:
+            provider = static_over(data_dir, old=urls, new=urls)
+        with pytest.raises(ProviderRefused) as refused:
+            await provider.start(replace(order("i-9", instance_type="new"), endpoint="new"))
+        return str(refused.value)
+
+    named = [f'{url} by endpoint "old" (instance i-{number})' for number, url in enumerate(urls[:3])]
+    assert asyncio.run(scenario()) == (
+        f'Instance type "new" has {in_use}: {", ".join(named)}{more}. '
+        "Delete the other endpoint, or list other URLs."
+    )
+
+
+def test_static_refusal_names_the_instance_type_where_the_endpoint_was_not_written_down(data_dir):
+    async def scenario():
+        await static_over(data_dir, old=("http://a",)).start(order("i-1", instance_type="old"))
+        path = data_dir / "instances" / "static.json"
+        written = json.loads(path.read_text())
+        del written["assigned"]["i-1"]["endpoint"]
+        path.write_text(json.dumps(written))
+        provider = static_over(data_dir, old=("http://a",), new=("http://a",))
+        with pytest.raises(ProviderRefused, match='http://a by instance type "old" \\(instance i-1\\)'):
+            await provider.start(order("i-2", instance_type="new"))
+
+    asyncio.run(scenario())
+
+
+def test_static_changes_nothing_that_it_cannot_write_down(data_dir, monkeypatch):
+    def refuse(path, value):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def scenario():
+        provider = make_static(data_dir)
+        await provider.start(order("i-1"))
+        before = await provider.list()
+        with monkeypatch.context() as full:
+            full.setattr(static, "write_json", refuse)
+            for change in (provider.start(order("i-2")), provider.stop(InstanceId("i-1"), 0)):
+                with pytest.raises(OSError, match="No space left"):
+                    await change
+        assert await provider.list() == before
+        assert await make_static(data_dir).list() == before
+        await provider.start(order("i-2"))
+        await provider.stop(InstanceId("i-1"), 0)
+        return await provider.list(), await make_static(data_dir).list()
+
+    now, written = asyncio.run(scenario())
+
+    assert now == written
+    assert [(fact.instance_id, fact.port) for fact in now] == [("i-2", 443)]
+
+
+def test_static_change_is_made_whole_though_its_caller_gives_up(data_dir, monkeypatch):
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slowly(path, value):
+        entered.set()
+        assert go_on.wait(20)
+        write_json(path, value)
+
+    async def scenario():
+        provider = make_static(data_dir)
+        monkeypatch.setattr(static, "write_json", slowly)
+        starting = asyncio.ensure_future(provider.start(order("i-1")))
+        await asyncio.to_thread(entered.wait, 20)
+        assert await provider.list() == ()
+        starting.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        return await provider.list(), await make_static(data_dir).list()
+
+    now, written = asyncio.run(scenario())
+
+    assert [fact.instance_id for fact in now] == ["i-1"]
+    assert now == written
+
+
+def test_static_instances_started_at_once_have_places_of_their_own(data_dir):
+    async def scenario():
+        provider = make_static(data_dir)
+        await asyncio.gather(*(provider.start(order(name)) for name in ("i-1", "i-2", "i-1")))
+        return await provider.list(), await make_static(data_dir).list()
+
+    now, written = asyncio.run(scenario())
+
+    assert now == written
+    assert len({fact.port for fact in now}) == len({fact.generation for fact in now}) == 2
 
 
 def test_static_instance_whose_url_left_the_settings_has_exited(data_dir):

@@ -12,6 +12,8 @@ from warmroute.core.errors import ConfigurationError
 from warmroute.core.ids import InstanceId
 from warmroute.core.machines import InstanceType
 
+_HOLDERS_NAMED_MAX = 3
+"""Of the URLs that others have: a FailureReason is short."""
 _SCHEMES = {"http": (False, 80), "https": (True, 443)}
 
 
@@ -70,11 +72,13 @@ class _Assignment:
     instance_type: str
     url: str
     generation: int
+    endpoint: str = ""
+    """Empty in files of versions that did not write it down."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Book:
-    """What ``static.json`` holds."""
+    """What ``static.json`` holds; one that differs is another object."""
 
     next_generation: int
     assigned: dict[str, _Assignment]
@@ -108,7 +112,7 @@ class StaticProvider:
                 )
             self._places[name] = places
         self._path = data_dir / "instances" / "static.json"
-        self._saving = asyncio.Lock()
+        self._changing = asyncio.Lock()
         self._book = read_json(self._path, _Book) or _Book(next_generation=1, assigned={})
 
     async def start(self, order: InstanceOrder) -> None:
@@ -116,25 +120,20 @@ class StaticProvider:
 
         Raises:
             ProviderRefused: Every URL is in use.
+            OSError: It could not be written down, and so was not done.
         """
-        if order.instance_id in self._book.assigned:
-            return
-        name = order.instance_type
-        places = self._places[name]
-        taken = {parse_base_url(one.url) for one in self._book.assigned.values()}
-        free = next((url for url, place in places.items() if place not in taken), None)
-        if free is None:
-            urls = "1 URL" if len(places) == 1 else f"{len(places)} URLs"
-            in_use = "in use" if len(places) == 1 else "all in use"
-            raise ProviderRefused(
-                f'Instance type "{name}" has {urls}, {in_use}; InitialInstanceCount asks for more.'
-                if places
-                else f'Instance type "{name}" has no URLs; list some under its "urls".'
-            )
-        generation = self._book.next_generation
-        self._book.assigned[order.instance_id] = _Assignment(name, free, generation)
-        self._book.next_generation = generation + 1
-        await self._save()
+        async with self._changing:
+            book = self._book
+            if order.instance_id in book.assigned:
+                return
+            taken = {parse_base_url(one.url) for one in book.assigned.values()}
+            places = self._places[order.instance_type]
+            free = next((url for url, place in places.items() if place not in taken), None)
+            if free is None:
+                raise ProviderRefused(self._refusal(order))
+            generation = book.next_generation
+            new = _Assignment(order.instance_type, free, generation, order.endpoint)
+            await self._change(_Book(generation + 1, {**book.assigned, order.instance_id: new}))
 
     async def list(self) -> tuple[InstanceFact, ...]:
         """Return every assignment; one whose URL is listed no more has exited."""
@@ -144,10 +143,40 @@ class StaticProvider:
         )
 
     async def stop(self, instance_id: InstanceId, grace_s: float) -> None:
-        """Take the URL back; the server behind it is not ours to stop, so ``grace_s`` has no effect."""
+        """Take the URL back; the server behind it is not ours to stop, so ``grace_s`` has no effect.
+
+        Raises:
+            OSError: It could not be written down, and so was not done.
+        """
         del grace_s
-        if self._book.assigned.pop(instance_id, None) is not None:
-            await self._save()
+        async with self._changing:
+            book = self._book
+            if instance_id in book.assigned:
+                left = {name: one for name, one in book.assigned.items() if name != instance_id}
+                await self._change(_Book(book.next_generation, left))
+
+    def _refusal(self, order: InstanceOrder) -> str:
+        """Return why there is no URL for an order; who has them, where that is another endpoint."""
+        name = order.instance_type
+        places = self._places[name]
+        if not places:
+            return f'Instance type "{name}" has no URLs; list some under its "urls".'
+        text = f'Instance type "{name}" has ' + (
+            "1 URL, in use" if len(places) == 1 else f"{len(places)} URLs, all in use"
+        )
+        ours = set(places.values())
+        others = [
+            f"{one.url} by {_holder(one)} (instance {instance_id})"
+            for instance_id, one in self._book.assigned.items()
+            if parse_base_url(one.url) in ours
+            and (one.endpoint != order.endpoint if one.endpoint else one.instance_type != name)
+        ]
+        if not others:
+            return f"{text}; InitialInstanceCount asks for more."
+        named = ", ".join(others[:_HOLDERS_NAMED_MAX])
+        more = len(others) - _HOLDERS_NAMED_MAX
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{text}: {named}{rest}. Delete the other endpoint, or list other URLs."
 
     def _fact(self, instance_id: InstanceId, assignment: _Assignment) -> InstanceFact:
         place = self._places.get(assignment.instance_type, {}).get(assignment.url)
@@ -175,8 +204,22 @@ class StaticProvider:
             detail=assignment.url,
         )
 
-    async def _save(self) -> None:
-        async with self._saving:
-            book = _Book(self._book.next_generation, dict(self._book.assigned))
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            await asyncio.to_thread(write_json, self._path, book)
+    async def _change(self, book: _Book) -> None:
+        """Write a book down, then let it be the one in force.
+
+        A caller that gives up waits for the write all the same: what is written is what is so.
+        """
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writing = asyncio.get_running_loop().run_in_executor(None, write_json, self._path, book)
+        try:
+            await asyncio.shield(writing)
+        finally:
+            await asyncio.wait([writing])
+            if writing.exception() is None:
+                self._book = book
+
+
+def _holder(assignment: _Assignment) -> str:
+    if assignment.endpoint:
+        return f'endpoint "{assignment.endpoint}"'
+    return f'instance type "{assignment.instance_type}"'
