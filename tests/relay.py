@@ -173,6 +173,10 @@ class RawClient:
         found, self._buffer = self._buffer[:size], self._buffer[size:]
         return found or self.socket.recv(size)
 
+    def unread(self, data):
+        """Put back what `some` returned."""
+        self._buffer = data + self._buffer
+
     def _more(self):
         data = self.socket.recv(1 << 16)
         self._buffer += data
