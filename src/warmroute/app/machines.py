@@ -68,13 +68,18 @@ def checked_url(url: str, *, where: str) -> str:
         where: The key or flag it stands in, the beginning of the message.
 
     Raises:
-        ConfigurationError: It is not ``http://host[:port][/path]``.
+        ConfigurationError: It is not ``http://host[:port][/path]``, or it ends in ``/v1``, as base
+            URLs for the OpenAI SDK do: every request would go to ``/v1/v1/…``.
     """
     try:
-        parse_base_url(url)
+        parsed = parse_base_url(url)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error}") from None
-    return url.strip().rstrip("/")
+    base = url.strip().rstrip("/")
+    if parsed.path_prefix.endswith("/v1"):
+        right = base.removesuffix("/v1").rstrip("/")
+        raise ConfigurationError(f"{where}: {base} ends in /v1; give the base URL without it: {right}")
+    return base
 
 
 def _check_provider(where: str, declaration: InstanceTypeSettings) -> None:

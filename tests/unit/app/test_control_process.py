@@ -168,7 +168,7 @@ def test_the_api_and_the_pages_of_the_admin_port(tmp_path, caplog):
             await asyncio.gather(connected, return_exceptions=True)
 
     asyncio.run(test())
-    assert "CreateEndpoint by ann" in caplog.text
+    assert "CreateEndpoint ep (config c) by ann" in caplog.text
 
 
 def test_healthz_fails_when_nothing_is_reconciled_any_more(tmp_path, monkeypatch):

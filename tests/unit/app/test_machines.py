@@ -79,6 +79,27 @@ def test_a_url_loses_its_last_slash():
     assert checked_url(" http://a:1/ ", where="--instances") == "http://a:1"
 
 
+@pytest.mark.parametrize("url", ["http://a:1/v1", "http://a:1/v1/", " http://a:1/v1// "])
+def test_the_base_url_of_the_openai_sdk_is_refused_with_the_one_to_give(url):
+    with pytest.raises(ConfigurationError) as raised:
+        checked_url(url, where="--instances")
+    assert str(raised.value) == (
+        "--instances: http://a:1/v1 ends in /v1; give the base URL without it: http://a:1"
+    )
+
+
+@pytest.mark.parametrize("url", ["http://a/v1/x", "http://a/xv1", "http://v1"])
+def test_a_url_that_only_looks_like_it_is_taken(url):
+    assert checked_url(url, where="--instances") == url
+
+
+def test_a_declared_url_with_it_is_refused_too():
+    declaration = InstanceTypeSettings(provider=STATIC, urls=("https://a/x/v1",))
+    assert refusal(declaration) == (
+        'instance_types."ml.x".urls: https://a/x/v1 ends in /v1; give the base URL without it: https://a/x'
+    )
+
+
 def test_a_wrong_url_is_named_with_the_flag():
     with pytest.raises(ConfigurationError, match="^--instances: "):
         checked_url("ftp://a", where="--instances")
