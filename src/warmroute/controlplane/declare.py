@@ -67,11 +67,33 @@ async def declare(service: ControlService, store: Store, declaration: EndpointDe
         declaration: From the flags.
 
     Returns:
-        What was taken, the flags or the store, and in the latter case what that is.
+        What was taken, the flags or the store, and in the latter case what that is; also which other
+        endpoints hold URLs of the flags.
 
     Raises:
         ApiError: An operation was refused.
     """
+    declared = await _declare(service, store, declaration)
+    holders = [f'"{name}"' for name in _holders(service, store, declaration)]
+    if not holders:
+        return declared
+    who = f"endpoint {holders[0]} until it is deleted"
+    if len(holders) > 1:
+        who = f"endpoints {', '.join(holders)} until they are deleted"
+    return Declared(f"{declared.text.rstrip('.')}; URLs of the flags are held by {who}", differs=True)
+
+
+def _holders(service: ControlService, store: Store, declaration: EndpointDeclaration) -> list[str]:
+    """Return the other endpoints that have instances over URLs of a declaration."""
+    urls = set(declaration.instance_type.urls)
+    types = {name for name, one in service.instance_types.items() if not urls.isdisjoint(one.urls)}
+    with store.transaction() as transaction:
+        instances = transaction.instances()
+    others = (record for record in instances if record.endpoint != declaration.endpoint)
+    return sorted({record.endpoint for record in others if record.launch.instance_type in types})
+
+
+async def _declare(service: ControlService, store: Store, declaration: EndpointDeclaration) -> Declared:
     fingerprint = hashlib.sha256(msgspec.json.encode(declaration, order="sorted")).hexdigest()
     name = declaration.endpoint
     with store.transaction() as transaction:

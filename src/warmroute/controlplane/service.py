@@ -70,7 +70,7 @@ class ControlService:
         self._reconciler = reconciler
         self._schema = schema
         self._place = place
-        self._instance_types = instance_types
+        self.instance_types = instance_types
         self._clock = clock
         self._describe_hold_s = describe_hold_s
         self._held = 0
@@ -163,7 +163,7 @@ class ControlService:
         return self._apply("DescribeEndpoint", request).output
 
     def _apply(self, operation: str, request: JsonObject) -> Outcome:
-        context = Context(self._place, self._clock.wall_s(), self._instance_types)
+        context = Context(self._place, self._clock.wall_s(), self.instance_types)
         with self._store.transaction() as transaction:
             outcome = OPERATIONS[operation](request, transaction, context)
             for record in outcome.put:

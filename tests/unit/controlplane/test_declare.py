@@ -176,6 +176,44 @@ def test_an_endpoint_that_is_changing_is_waited_for(plane):
     plane(test)
 
 
+def test_a_renamed_endpoint_over_urls_that_others_hold_says_who_does(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        renamed = replace(FLAGS, endpoint="new", instance_type=replace(FIXED, urls=("http://b", "http://c")))
+        held = '; URLs of the flags are held by endpoint "ep" until it is deleted'
+        created = await declare(p.service, p.store, renamed)
+        assert created == Declared(f"Endpoint new: created as the flags say{held}", differs=True)
+        again = await declare(p.service, p.store, renamed)
+        assert again.text.endswith(f"they are those of the last start{held}")
+        await p.settle()
+        third = await declare(p.service, p.store, replace(FLAGS, endpoint="third"))
+        assert third.text.endswith(
+            '; URLs of the flags are held by endpoints "ep", "new" until they are deleted'
+        )
+
+    plane(test)
+
+
+def test_a_holder_that_was_deleted_is_not_spoken_of(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        await p.service.invoke("DeleteEndpoint", {"EndpointName": "ep"})
+        await p.settle()
+        renamed = await declare(p.service, p.store, replace(FLAGS, endpoint="new"))
+        assert renamed == Declared("Endpoint new: created as the flags say.")
+
+    plane(test)
+
+
+def test_endpoints_over_other_urls_are_not_spoken_of(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        apart = replace(FLAGS, endpoint="new", instance_type=replace(FIXED, urls=("http://c",)))
+        assert await declare(p.service, p.store, apart) == Declared("Endpoint new: created as the flags say.")
+
+    plane(test)
+
+
 def test_declared_instance_types_are_remembered(plane):
     async def test(p):
         assert remembered_instance_types(p.store) == {}
