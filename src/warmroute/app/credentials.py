@@ -1,11 +1,12 @@
 """Collect the credentials of the settings file, of files it names, and of the environment."""
 
 import dataclasses
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from warmroute.app.reader import Place, read
-from warmroute.app.settings import AccessKeySettings, ApiKeySettings, AuthSettings
+from warmroute.app.reader import Place, keys_of, read, read_value
+from warmroute.app.settings import AccessKeySettings, ApiKeySettings, AuthSettings, Settings
 from warmroute.core.errors import ConfigurationError
 
 ACCESS_KEY_ID = "WARMROUTE_ACCESS_KEY_ID"
@@ -49,6 +50,25 @@ def read_optional_secret(text: str | None, file: str, *, text_name: str) -> str 
     return _secret(text=text or "", file=file, text_name=text_name, file_name=f"{text_name}_file")
 
 
+def exposed_files(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each secret file that others than its owner may read.
+
+    Args:
+        settings: Complete, those of the environment included.
+    """
+    files = [key.secret_access_key_file for key in settings.auth.access_keys]
+    files += [key.key_file for key in settings.auth.api_keys]
+    files += [declared.api_key_file for declared in settings.instance_types.values()]
+    for file in dict.fromkeys(filter(None, files)):
+        try:
+            mode = stat.S_IMODE(Path(file).stat().st_mode)
+        except OSError:
+            continue  # gone since it was read
+        if mode & (stat.S_IRGRP | stat.S_IROTH):
+            who = "everybody on this machine" if mode & stat.S_IROTH else "its group"
+            yield f"{file} holds a secret, and {who} may read it (mode {mode:04o}); chmod 600 takes that away"
+
+
 def _read_access_key(key: AccessKeySettings) -> AccessKeySettings:
     where = f"auth.access_keys {key.access_key_id}"
     secret = _secret(
@@ -57,12 +77,14 @@ def _read_access_key(key: AccessKeySettings) -> AccessKeySettings:
         text_name=f"{where}: secret_access_key",
         file_name="secret_access_key_file",
     )
+    _check(AccessKeySettings, "secret_access_key", secret, where=where, file=key.secret_access_key_file)
     return dataclasses.replace(key, secret_access_key=secret)
 
 
 def _read_api_key(key: ApiKeySettings) -> ApiKeySettings:
     where = f"auth.api_keys {key.principal}"
     secret = _secret(text=key.key, file=key.key_file, text_name=f"{where}: key", file_name="key_file")
+    _check(ApiKeySettings, "key", secret, where=where, file=key.key_file)
     return dataclasses.replace(key, key=secret)
 
 
@@ -76,6 +98,8 @@ def _environment_access_keys(environment: Mapping[str, str]) -> tuple[AccessKeyS
         raise ConfigurationError(f"{SECRET_ACCESS_KEY} is set without {ACCESS_KEY_ID}; set both, or neither")
     secret = _secret(text=text, file=file, text_name=SECRET_ACCESS_KEY, file_name=SECRET_ACCESS_KEY_FILE)
     table = {"access_key_id": identifier, "secret_access_key": secret}
+    if file:
+        table["secret_access_key_file"] = file
     return (read(AccessKeySettings, table, Place(source="environment", directory=Path())),)
 
 
@@ -88,6 +112,18 @@ def _environment_api_keys(environment: Mapping[str, str]) -> tuple[ApiKeySetting
         table = {"principal": name or f"api-key-{number}", "key": key}
         keys.append(read(ApiKeySettings, table, place.at(str(number))))
     return tuple(keys)
+
+
+def _check(kind: type, name: str, secret: str, *, where: str, file: str) -> None:
+    """Hold a secret to its key's rule, which the reader has applied to text alone.
+
+    Raises:
+        ConfigurationError: It is too short; the text names the file, never the secret.
+    """
+    key = next(key for key in keys_of(kind) if key.name == name)
+    source = f" from {file}" if file else ""
+    written = f"{where}: {name} = (a secret{source})"
+    read_value(key, secret, written=written, place=Place(source="", directory=Path()))
 
 
 def _secret(*, text: str, file: str, text_name: str, file_name: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from warmroute import __version__
 from warmroute.app.config import is_loopback
+from warmroute.app.credentials import exposed_files
 from warmroute.app.serve import Started
 from warmroute.app.settings import Settings
 from warmroute.core.declaration import routing_text
@@ -35,6 +36,7 @@ def warnings(settings: Settings) -> Iterator[str]:
         yield f"authentication is off: {where} may use and change every endpoint (auth.access_keys)"
     if not is_loopback(settings.server.admin_host):
         yield f"the admin listener on {settings.server.admin_host} asks for no credentials"
+    yield from exposed_files(settings)
 
 
 def _callers(settings: Settings) -> str:

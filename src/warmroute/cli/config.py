@@ -26,10 +26,13 @@ def check(file: Path | None) -> None:
     """Read the settings as `serve` would, and say whether they are right."""
     from warmroute.adapters.images import built_in_images
     from warmroute.app.config import Sources, load
+    from warmroute.app.credentials import exposed_files
     from warmroute.app.machines import images_of, instance_types_of
 
     settings = load(Sources(config=file, environment=os.environ, directory=Path.cwd()))
     instance_types = instance_types_of(settings, images_of(settings, built_in_images()))
+    for sentence in exposed_files(settings):
+        click.echo(f"warmroute: warning: {sentence}", err=True)
     click.echo(f"The settings are right. Instance types: {', '.join(instance_types)}.")
 
 

@@ -1,8 +1,15 @@
 import pytest
 
-from warmroute.app.credentials import complete, read_optional_secret
-from warmroute.app.settings import AccessKeySettings, ApiKeySettings, AuthSettings
+from warmroute.app.credentials import complete, exposed_files, read_optional_secret
+from warmroute.app.settings import (
+    AccessKeySettings,
+    ApiKeySettings,
+    AuthSettings,
+    InstanceTypeSettings,
+    Settings,
+)
 from warmroute.core.errors import ConfigurationError
+from warmroute.core.machines import ProviderKind
 
 ROOT = AccessKeySettings(access_key_id="AKROOT", secret_access_key="root's secret")
 
@@ -87,6 +94,57 @@ def test_a_mistake_in_the_environment_is_named_and_no_secret_shown(environment, 
 def test_a_short_secret_is_refused_without_being_shown():
     text = refusal(AuthSettings(access_keys=(ROOT,)), {"WARMROUTE_API_KEYS": "name:short"})
     assert text == "WARMROUTE_API_KEYS: 1.key = (a secret): must be text of 8 characters or more"
+
+
+def test_a_short_secret_in_a_file_is_refused_too(tmp_path):
+    file = tmp_path / "secret"
+    file.write_text("1234567\n")
+    key = AccessKeySettings(access_key_id="AK1", secret_access_key_file=str(file))
+    rule = f"= (a secret from {file}): must be text of 8 characters or more"
+    assert refusal(AuthSettings(access_keys=(key,))) == f"auth.access_keys AK1: secret_access_key {rule}"
+    api_key = ApiKeySettings(principal="team", key_file=str(file))
+    text = refusal(AuthSettings(access_keys=(ROOT,), api_keys=(api_key,)))
+    assert text == f"auth.api_keys team: key {rule}"
+    environment = {"WARMROUTE_ACCESS_KEY_ID": "AK1", "WARMROUTE_SECRET_ACCESS_KEY_FILE": str(file)}
+    assert "must be text of 8 characters or more" in refusal(AuthSettings(), environment)
+    file.write_text("12345678\n")
+    assert complete(AuthSettings(access_keys=(key,)), {}).access_keys[0].secret_access_key == "12345678"
+
+
+@pytest.mark.parametrize(
+    ("mode", "who"),
+    [(0o600, None), (0o400, None), (0o620, None), (0o640, "its group"), (0o644, "everybody on this machine")],
+)
+def test_a_secret_file_that_others_may_read_is_named_once(tmp_path, mode, who):
+    file = tmp_path / "secret"
+    file.write_text("a long secret")
+    file.chmod(mode)
+    key = ApiKeySettings(principal="team", key_file=str(file))
+    declared = InstanceTypeSettings(provider=ProviderKind.STATIC, urls=("http://a",), api_key_file=str(file))
+    auth = complete(
+        AuthSettings(api_keys=(key,)),
+        {"WARMROUTE_ACCESS_KEY_ID": "AK1", "WARMROUTE_SECRET_ACCESS_KEY_FILE": str(file)},
+    )
+    said = list(exposed_files(Settings(auth=auth, instance_types={"gpu": declared})))
+    expected = f"{file} holds a secret, and {who} may read it (mode {mode:04o}); chmod 600 takes that away"
+    assert said == ([expected] if who is not None else [])
+
+
+def test_every_kind_of_secret_file_is_looked_at(tmp_path):
+    files = [tmp_path / name for name in ("access", "api", "engine")]
+    for file in files:
+        file.write_text("a long secret")
+        file.chmod(0o644)
+    access, api, engine = map(str, files)
+    auth = AuthSettings(
+        access_keys=(AccessKeySettings(access_key_id="AK1", secret_access_key_file=access),),
+        api_keys=(ApiKeySettings(principal="team", key_file=api),),
+    )
+    declared = InstanceTypeSettings(provider=ProviderKind.STATIC, urls=("http://a",), api_key_file=engine)
+    settings = Settings(auth=auth, instance_types={"gpu": declared})
+    assert [text.split()[0] for text in exposed_files(settings)] == [access, api, engine]
+    (tmp_path / "api").unlink()
+    assert [text.split()[0] for text in exposed_files(settings)] == [access, engine]
 
 
 def test_duplicates_are_refused():

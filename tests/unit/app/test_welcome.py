@@ -48,3 +48,12 @@ def test_warns_about_listeners_that_others_reach():
     texts = list(warnings(dataclasses.replace(OPEN, server=server)))
     assert "whoever reaches 0.0.0.0" in texts[0]
     assert "the admin listener on 0.0.0.0" in texts[1]
+
+
+def test_warns_about_secret_files_that_others_may_read(tmp_path):
+    file = tmp_path / "secret"
+    file.write_text("a long secret")
+    file.chmod(0o640)
+    key = dataclasses.replace(KEY, secret_access_key_file=str(file))
+    (text,) = warnings(dataclasses.replace(OPEN, auth=AuthSettings(access_keys=(key,))))
+    assert text.startswith(f"{file} holds a secret, and its group may read it")

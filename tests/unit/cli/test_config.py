@@ -39,3 +39,14 @@ def test_check_finds_a_mistake_between_sections(tmp_path):
     result = CliRunner().invoke(main, ["config", "check", "--config", str(tmp_path / "w.toml")])
     assert result.exit_code == 2
     assert 'instance_types."ml.gpu".image = mine: no such image' in result.stderr
+
+
+def test_check_warns_about_a_secret_file_that_others_may_read(tmp_path):
+    (tmp_path / "secret").write_text("a long secret")
+    (tmp_path / "secret").chmod(0o644)
+    (tmp_path / "w.toml").write_text(
+        '[auth]\naccess_keys = [{ access_key_id = "AKID", secret_access_key_file = "secret" }]\n'
+    )
+    result = CliRunner().invoke(main, ["config", "check", "--config", str(tmp_path / "w.toml")])
+    assert result.exit_code == 0
+    assert f"warmroute: warning: {tmp_path}/secret holds a secret" in result.stderr
