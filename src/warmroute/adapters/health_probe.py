@@ -1,7 +1,6 @@
 """Asks model servers how they are, over HTTP/1.1."""
 
 import asyncio
-import contextlib
 import ssl
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -95,9 +94,8 @@ async def get(fact: InstanceFact, path: str, context: ssl.SSLContext) -> Answer:
         )
         return await _read_answer(reader)
     finally:
-        writer.close()
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            await writer.wait_closed()
+        # Not closed in order: over TLS that waits for the server, up to 30 s more than it has.
+        writer.transport.abort()
 
 
 async def _read_answer(reader: asyncio.StreamReader) -> Answer:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import socket
+import threading
 
 import pytest
 
@@ -51,22 +53,28 @@ class Server:
             await writer.wait_closed()
 
 
+def fact_of(port, **changes):
+    """Return a running instance of this machine."""
+    values = {
+        "instance_id": "i-1",
+        "instance_type": "t",
+        "phase": InstancePhase.RUNNING,
+        "generation": 1,
+        "host": "127.0.0.1",
+        "port": port,
+    }
+    return InstanceFact(**values | changes)
+
+
 def ask(server, *, health_path=None, times=1, probe=None, **changes):
     """Return the last of several answers of a probe."""
 
     async def test():
         async with server:
-            values = {
-                "instance_id": "i-1",
-                "instance_type": "t",
-                "phase": InstancePhase.RUNNING,
-                "generation": 1,
-                "host": "127.0.0.1",
-                "port": server.port,
-            }
+            fact = fact_of(**{"port": server.port} | changes)
             one = probe or HttpHealthProbe()
             for _ in range(times):
-                health = await one.probe(InstanceFact(**values | changes), health_path)
+                health = await one.probe(fact, health_path)
             return health
 
     return asyncio.run(test())
@@ -171,6 +179,39 @@ def test_what_is_no_answer_is_a_failed_check(answer, text, monkeypatch):
     health = ask(Server(ping=answer))
     assert not health.ready
     assert text in health.detail
+
+
+def test_a_server_that_does_not_end_tls_costs_no_time(certificate, monkeypatch):
+    """It never answers our end of the conversation, for which asyncio waits 30 s by default."""
+    opened = []
+
+    def serve(listener):
+        with contextlib.suppress(OSError):
+            while True:
+                connection = certificate.wrap_socket(listener.accept()[0], server_side=True)
+                opened.append(connection)
+                head = connection.recv(4096)
+                answer = MODELS[1] if b"/v1/models" in head else ""
+                length = len(answer)
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{answer}".encode())
+
+    async def check(port):
+        checking = asyncio.ensure_future(HttpHealthProbe().probe(fact_of(port, tls=True), None))
+        await asyncio.wait([checking], timeout=10)
+        assert checking.done(), "a check takes longer than HEALTH_PROBE_S"
+        return checking.result()
+
+    monkeypatch.setattr(limits, "HEALTH_PROBE_S", 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        health = asyncio.run(check(listener.getsockname()[1]))
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+    for connection in opened:
+        connection.close()
+    assert (health.ready, health.model_name) == (True, "llm")
 
 
 def test_an_answer_that_ends_with_the_connection_is_one():
