@@ -1,13 +1,17 @@
+import contextlib
 import json
 import os
+import socket
 import stat
 from pathlib import Path
 
 import pytest
 
 from tests.unit.dataplane.conftest import target
+from warmroute.adapters import telemetry
 from warmroute.adapters.fakes import FakeClock
 from warmroute.adapters.telemetry import BATCH, BUFFERED_LINES_MAX, AccessLog, Telemetry
+from warmroute.core.errors import ConfigurationError
 from warmroute.core.events import FailureCause, Invocation
 from warmroute.observe import catalogue
 from warmroute.observe.projection import Projection
@@ -146,6 +150,154 @@ def test_what_a_file_takes_in_pieces_is_written_whole(path, monkeypatch):
     log.close()
     assert path.read_bytes() == b"12345\n6\n"
     assert log.lost == 0
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/access.log", "/", "/proc/access.log"])
+def test_a_file_that_cannot_be_opened_is_a_wrong_setting(path):
+    with pytest.raises(ConfigurationError, match=f"^The access log {path} cannot be opened: "):
+        AccessLog(path)
+
+
+def test_a_fifo_that_nobody_reads_is_refused_and_not_waited_for(path):
+    os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
+        AccessLog(str(path))
+
+
+# --- what may be full: pipes, sockets, terminals --------------------------------------------------
+
+
+@pytest.fixture(params=["pipe", "socket", "fifo"])
+def reader(request, path, monkeypatch):
+    """Return the end that reads what is logged to standard output, or to a FIFO; not blocking."""
+    other = None
+    if request.param == "fifo":
+        os.mkfifo(path)
+        end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        log = AccessLog(str(path))
+    else:
+        if request.param == "pipe":
+            end, other = os.pipe()
+        else:
+            pair = socket.socketpair()
+            end, other = (one.detach() for one in pair)
+        os.set_blocking(end, False)
+        monkeypatch.setattr(telemetry, "_STANDARD_OUTPUT", other)
+        log = AccessLog("-")
+    reader = Reader(end, log, other)
+    yield reader
+    log.close()
+    reader.leave()
+    if other is not None:
+        os.close(other)
+
+
+class Reader:
+    """The end that reads, and the log it reads from."""
+
+    def __init__(self, end, log, standard_output):
+        self.end = end
+        self.log = log
+        self.standard_output = standard_output
+
+    def leave(self):
+        """Close this end, once."""
+        if self.end is not None:
+            os.close(self.end)
+        self.end = None
+
+    def read(self):
+        """Return what is there now."""
+        data = b""
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self.end, 1 << 20):
+                data += piece
+        return data
+
+
+def lines_of(count, size=400):
+    return [f"{number:06}".encode().ljust(size - 1, b".") + b"\n" for number in range(count)]
+
+
+def test_a_reader_that_is_slow_gets_every_line_whole_and_in_order(reader):
+    lines = lines_of(9000)
+    for line in lines:
+        reader.log.add(line)
+    got = []
+    reader.log.flush()
+    while piece := reader.read():
+        assert piece.endswith(b"\n")
+        got += piece.splitlines(keepends=True)
+        reader.log.flush()
+    assert got == lines
+    assert reader.log.lost == 0
+
+
+def test_a_reader_that_reads_nothing_is_not_waited_for_and_lines_beyond_the_limit_are_lost(reader):
+    lines = lines_of(2 * BUFFERED_LINES_MAX + 5000)
+    for line in lines:
+        reader.log.add(line)
+        if line.endswith(b"9\n") or int(line[:6]) % 64 == 0:
+            reader.log.flush()
+    reader.log.flush()
+    lost = reader.log.lost
+    assert lost > 0
+    got = reader.read()
+    reader.log.flush()
+    while piece := reader.read():
+        got += piece
+        reader.log.flush()
+    assert got.splitlines(keepends=True) == lines[: len(lines) - lost]
+    assert reader.log.lost == lost
+
+
+def test_what_a_reader_has_not_taken_at_the_end_is_lost(reader):
+    lines = lines_of(BUFFERED_LINES_MAX)
+    for line in lines:
+        reader.log.add(line)
+    reader.log.close()
+    got = reader.read().splitlines(keepends=True)
+    assert got == lines[: len(got)]
+    assert reader.log.lost == len(lines) - len(got) > 0
+
+
+def test_a_reader_that_has_gone_loses_lines_and_nothing_else(reader):
+    reader.leave()
+    for line in lines_of(100):
+        reader.log.add(line)
+    reader.log.flush()
+    assert reader.log.lost == 100
+
+
+def test_a_line_longer_than_a_piece_is_written_whole(reader):
+    lines = [b"x" * 200_000 + b"\n", b"y\n"]
+    for line in lines:
+        reader.log.add(line)
+    reader.log.flush()
+    got = b""
+    while piece := reader.read():
+        got += piece
+        reader.log.flush()
+    assert got == b"".join(lines)
+    assert reader.log.lost == 0
+
+
+def test_standard_output_stays_as_it_was_for_others(reader):
+    reader.log.add(b"x\n")
+    reader.log.flush()
+    assert reader.read() == b"x\n"
+    if reader.standard_output is not None:
+        assert os.get_blocking(reader.standard_output)
+
+
+def test_a_batch_is_written_at_once_where_little_is_taken_at_a_time(reader):
+    told = Told()
+    told.telemetry = Telemetry(
+        projection=told.projection, log=reader.log, clock=told.clock, on_health=told.changes.append
+    )
+    for number in range(BATCH):
+        told.telemetry.invocation_ended(record(told.clock, f"r-{number}"))
+    assert len(reader.read().splitlines()) == BATCH
 
 
 # --- facts --------------------------------------------------------------------------------------
