@@ -24,7 +24,8 @@ from warmroute.adapters.http_server import Listener, ServerLimits
 from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.telemetry import AccessLog, Telemetry
 from warmroute.adapters.upstream import Pools
-from warmroute.app.options import RouterOptions, receive
+from warmroute.app.options import EXIT_CONFIGURATION, RouterOptions, receive
+from warmroute.core.errors import ConfigurationError
 from warmroute.core.fleet import Fleet, Target, TargetState
 from warmroute.core.stream import TargetReport
 from warmroute.dataplane.desk import Desk, RelayTimeouts
@@ -254,7 +255,11 @@ def main() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
     options = receive(RouterOptions)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        as_told = runner.run(RouterProcess(options).run())
+        try:
+            as_told = runner.run(RouterProcess(options).run())
+        except ConfigurationError as error:
+            _log.error("%s", error)
+            sys.exit(EXIT_CONFIGURATION)
     sys.exit(0 if as_told else 1)
 
 

@@ -21,7 +21,8 @@ from warmroute.adapters.fleet_client import save_fleet
 from warmroute.adapters.http_server import Listener
 from warmroute.adapters.stream_frames import encode, read
 from warmroute.app.listeners import listen
-from warmroute.app.options import RouterOptions
+from warmroute.app.options import EXIT_CONFIGURATION, RouterOptions
+from warmroute.app.options import encode as encode_options
 from warmroute.app.router_process import RouterProcess
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, TargetState, Variant
 from warmroute.core.stream import Applied, Counters, Hello, Publish, TargetReport
@@ -48,6 +49,32 @@ def test_a_router_process_imports_little():
     assert not [
         name for name in imported if name.startswith(("warmroute.controlplane", "warmroute.resources"))
     ]
+
+
+@pytest.mark.process
+def test_an_access_log_that_cannot_be_opened_is_said_in_one_line(tmp_path):
+    missing = tmp_path / "missing" / "access.log"
+    with listen(host="127.0.0.1", port=0, host_key="host", port_flag="--port") as listener:
+        options = RouterOptions(
+            name="router-0",
+            listen_fd=listener.fileno(),
+            stream_path=str(tmp_path / "stream"),
+            control_path=str(tmp_path / "control"),
+            fleet_path=str(tmp_path / "fleet.json"),
+            drain_s=1,
+            access_log=str(missing),
+        )
+        run = subprocess.run(
+            [sys.executable, "-m", "warmroute.app.router_process"],
+            input=encode_options(options),
+            capture_output=True,
+            pass_fds=(listener.fileno(),),
+            timeout=60,
+            check=False,
+        )
+    (line,) = run.stderr.decode().splitlines()
+    assert line.startswith(f"ERROR The access log {missing} cannot be opened: No such file or directory.")
+    assert run.returncode == EXIT_CONFIGURATION
 
 
 # --- the stage ----------------------------------------------------------------------------------
