@@ -1,6 +1,8 @@
 """Asks model servers how they are, over HTTP/1.1."""
 
 import asyncio
+import os
+import re
 import ssl
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -133,7 +135,7 @@ class HttpHealthProbe:
         except TimeoutError:
             detail = f"It did not answer within {limits.HEALTH_PROBE_S:g} s."
         except OSError as error:
-            detail = f"It cannot be reached: {error.strerror or error}."
+            detail = f"It cannot be reached: {_reason(error)}."
         except ValueError as error:
             detail = f"Its health check failed: {error}."
         # It may come back as another program.
@@ -180,3 +182,12 @@ class HttpHealthProbe:
                 self._memory.clear()
             memory = self._memory[fact.instance_id] = _Memory(fact.generation)
         return memory
+
+
+def _reason(error: OSError) -> str:
+    """Return why a connection failed, in the system's words.
+
+    asyncio's own say "Connect call failed" with an address, and lists one for each address of a name.
+    """
+    numbers = {int(number): None for number in re.findall(r"\[Errno (\d+)\]", str(error))}
+    return ", ".join(map(os.strerror, numbers)) or error.strerror or str(error)

@@ -129,7 +129,28 @@ def test_a_model_name_that_is_not_told_is_not_known(answer):
 def test_a_server_that_is_not_there_cannot_be_reached():
     health = ask(Server(), port=1)
     assert not health.ready
-    assert "cannot be reached" in health.detail
+    assert health.detail == "It cannot be reached: Connection refused."
+
+
+def test_a_name_with_several_addresses_of_which_none_answers_gives_each_reason_once(monkeypatch):
+    async def open_connection(*_, **__):
+        raise OSError(
+            "Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), "
+            "[Errno 111] Connect call failed ('127.0.0.1', 1)"
+        )
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    health = asyncio.run(HttpHealthProbe().probe(fact_of(1, host="localhost"), None))
+    assert health.detail == "It cannot be reached: Connection refused."
+
+
+def test_a_name_that_does_not_exist_is_said_so(monkeypatch):
+    async def open_connection(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    health = asyncio.run(HttpHealthProbe().probe(fact_of(1, host="nowhere"), None))
+    assert health.detail == "It cannot be reached: Name or service not known."
 
 
 def test_a_new_generation_is_found_out_anew():
