@@ -235,8 +235,12 @@ def test_the_commands_of_the_readme_are_found():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_the_text_exist(page):
     for span in re.findall(r"(?<!`)`((?:warmroute|make) [^`]+)`(?!`)", page.read_text()):
-        if "…" not in span:
+        if "…" in span:
+            continue
+        try:
             assert check(shlex.split(span)), span
+        except click.MissingParameter:
+            assert len(shlex.split(span)) == 2, span  # a command is named, not shown whole
 
 
 @pytest.mark.parametrize(

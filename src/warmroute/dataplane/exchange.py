@@ -5,8 +5,6 @@ A state machine without sockets: the instance's answer comes in through `head`, 
 nowhere else. Whatever happens, an exchange ends exactly once, and then holds no lease and no call.
 """
 
-from enum import Enum, auto
-
 from warmroute.core.decision import Assigned, Lease
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import AttemptEnded, Cancelled, Completed, Failed, FailureCause, Invocation
@@ -16,6 +14,7 @@ from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.dialects import is_event_stream, is_json
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Call, Downstream
+from warmroute.dataplane.stage import Stage
 from warmroute.dataplane.telling import no_openai_shape, refused, told
 from warmroute.observe.receipt import receipt
 from warmroute.routing.retry import may_try_again
@@ -25,25 +24,8 @@ from warmroute.wire.chat import splice_model
 from warmroute.wire.headers import HeaderList
 from warmroute.wire.sse import First, FirstEvent, FirstKind
 
-
-class Stage(Enum):
-    """Where the answer stands."""
-
-    WAITING = auto()
-    """No byte yet."""
-    WHOLE = auto()
-    """A short plain answer, kept until it is complete."""
-    ERROR = auto()
-    """The instance's error answer, kept to be told in the caller's dialect."""
-    FIRST_EVENT = auto()
-    """A stream whose first event decides whether it is one."""
-    RELAY = auto()
-    """Head sent; pieces go through as they come."""
-    OVER = auto()
-
-
-LAST_ATTEMPT_NS = 1_000_000_000
-"""No attempt begins when the caller waits no longer than this."""
+LAST_ATTEMPT_SHARE = 20
+"""No attempt begins in the last part, one of so many, of the time that the caller waits."""
 _INVOCATIONS = NativeMapping.INVOCATIONS
 _UNREAD_NS_MAX = int(CALLER_UNREAD_S * 1e9)
 # Enum members are looked up through their class on every use; the hot path reads module globals instead.
@@ -245,7 +227,7 @@ class Exchange:
             return
         if self._stage is not _WAITING and cause.nothing_ran:
             cause = FailureCause.BROKEN
-        in_time = now_ns + LAST_ATTEMPT_NS < self._silent_until_ns
+        in_time = now_ns + self._plan.first_byte_ns // LAST_ATTEMPT_SHARE < self._silent_until_ns
         again = in_time and may_try_again(
             cause, attempts=self.record.attempts, budget=desk.budget, now_ns=now_ns
         )
