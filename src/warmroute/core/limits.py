@@ -11,6 +11,12 @@ BODY_BYTES_MAX: Final = 25 * 1024 * 1024
 """One request body. SageMaker's published limit for real-time inference is 25 MB."""
 BUFFERED_BODIES_BYTES_MAX: Final = 512 * 1024 * 1024
 """All request bodies held at once by one router, so that many large uploads cannot exhaust memory."""
+JSON_UNCOUNTED_BYTES_MAX: Final = 1024 * 1024
+"""A JSON body up to this is read without counting its parts: at worst that takes a fifth of a second."""
+JSON_OBJECTS_MAX: Final = 200_000
+"""Opening braces in a larger one; every object of a list of messages becomes one of ours."""
+JSON_MEMBERS_MAX: Final = 500_000
+"""Colons in a larger one; every member of an object may be looked at."""
 HEAD_BYTES_MAX: Final = 32 * 1024
 """Request line and headers together. A 12-hour bearer token with session credentials takes about 3 KB."""
 HEADER_COUNT_MAX: Final = 100

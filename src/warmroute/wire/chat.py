@@ -27,6 +27,7 @@ import msgspec
 from msgspec import Raw
 
 from warmroute.core.errors import Failure, Problem
+from warmroute.core.limits import JSON_MEMBERS_MAX, JSON_OBJECTS_MAX, JSON_UNCOUNTED_BYTES_MAX
 from warmroute.wire.chat_shapes import (
     NO_VALUE,
     Body,
@@ -97,6 +98,8 @@ def read(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Fa
     """
     if not body.isascii() and (failure := _not_utf8(body)) is not None:
         return failure  # the decoder below skips strings that nobody reads without looking at them
+    if len(body) > JSON_UNCOUNTED_BYTES_MAX and (failure := _too_many_parts(body)) is not None:
+        return failure
     text = _Text(characters_max)
     decode = decode_whole if len(body) <= 2 * characters_max else decode_start
     try:
@@ -107,6 +110,19 @@ def read(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Fa
         return _malformed(body, error)
     _collect(text, fields, kind)
     return OpenAIRequest(text.result(), fields.prompt_cache_key, fields.model, fields.stream is True)
+
+
+def _too_many_parts(body: bytes) -> Failure | None:
+    """Refuse a large body of millions of tiny values, which would take seconds to read.
+
+    Braces and colons inside texts count too: the bounds are far above what texts have.
+    """
+    for mark, what, most in ((b"{", "objects", JSON_OBJECTS_MAX), (b":", "members", JSON_MEMBERS_MAX)):
+        found = body.count(mark)
+        if found > most:
+            text = f"The request body has {found} or so {what}; at most {most} are allowed."
+            return Failure(Problem.BAD_REQUEST, text)
+    return None
 
 
 def _not_utf8(body: bytes) -> Failure | None:

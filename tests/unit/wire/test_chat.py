@@ -315,3 +315,30 @@ def test_a_long_list_of_parts_is_read_whole():
     request = read(raw, BodyKind.CHAT, 150)
     assert isinstance(request, OpenAIRequest)
     assert request.text == "ab" * 75
+
+
+# --- Large bodies of tiny parts --------------------------------------------------------------------
+
+MANY = 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        (b'{"messages":[' + b"{}," * (MANY // 3) + b"{}]}", "objects"),
+        (b"{" + b'"a":1,' * (MANY // 6) + b'"a":1}', "members"),
+    ],
+    ids=["messages", "members"],
+)
+def test_a_large_body_of_tiny_parts_is_refused_before_it_is_read(raw, what):
+    failure = read(raw, BodyKind.CHAT, 4096)
+    assert isinstance(failure, Failure)
+    assert failure.problem is Problem.BAD_REQUEST
+    assert what in failure.message
+
+
+def test_a_large_body_of_long_texts_is_read():
+    log = "12:34:56 {ready} and what else there is to say about it. " * (MANY // 58)
+    request = read(body({"messages": [{"role": "user", "content": log}]}), BodyKind.CHAT, 16)
+    assert isinstance(request, OpenAIRequest)
+    assert request.text == "12:34:56 {ready}"
