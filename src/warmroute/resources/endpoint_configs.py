@@ -23,7 +23,7 @@ from warmroute.resources.errors import (
     refuse_members,
     unsupported,
 )
-from warmroute.resources.listing import Listing, page
+from warmroute.resources.listing import summaries
 from warmroute.resources.models import launch_of
 from warmroute.resources.records import EndpointConfigRecord, JsonObject, ModelRecord, VariantRecord
 from warmroute.resources.tables import Context, Outcome, Tables
@@ -227,25 +227,7 @@ def describe_endpoint_config(request: JsonObject, tables: Tables, context: Conte
 
 def list_endpoint_configs(request: JsonObject, tables: Tables, _context: Context) -> Outcome:
     """Return a page of configurations."""
-    listing = Listing(
-        operation="ListEndpointConfigs",
-        sort_keys={
-            "Name": lambda record: record.name,
-            "CreationTime": lambda record: record.created_s,
-        },
-    )
-    records, token = page(listing, request, tables.endpoint_configs())
-    output: JsonObject = {
-        "EndpointConfigs": [
-            {
-                "EndpointConfigName": record.name,
-                "EndpointConfigArn": record.arn,
-                "CreationTime": record.created_s,
-            }
-            for record in records
-        ]
-    }
-    return Outcome(output=output | token)
+    return Outcome(output=summaries("EndpointConfig", request, tables.endpoint_configs()))
 
 
 def delete_endpoint_config(request: JsonObject, tables: Tables, context: Context) -> Outcome:

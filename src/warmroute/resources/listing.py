@@ -69,6 +69,29 @@ def page(
     return shown, {"NextToken": _write_token(print_of_query, key(shown[-1]))}
 
 
+def summaries(member: str, request: JsonObject, records: Iterable[Record]) -> JsonObject:
+    """Return the output of a List operation whose summaries are name, ARN and creation time.
+
+    Args:
+        member: What one is called: ``Model`` or ``EndpointConfig``.
+        request: The validated request.
+        records: All of them.
+
+    Raises:
+        ApiError: As ``page`` does.
+    """
+    listing = Listing(
+        operation=f"List{member}s",
+        sort_keys={"Name": lambda record: record.name, "CreationTime": lambda record: record.created_s},
+    )
+    shown, token = page(listing, request, records)
+    found = [
+        {f"{member}Name": record.name, f"{member}Arn": record.arn, "CreationTime": record.created_s}
+        for record in shown
+    ]
+    return {f"{member}s": found} | token
+
+
 def _passes(record: ModelRecord | EndpointConfigRecord | EndpointRecord, request: JsonObject) -> bool:
     """Whether a record passes the filters: After includes its instant, Before does not."""
     if request.get("NameContains", "") not in record.name:

@@ -16,7 +16,7 @@ from warmroute.resources.errors import (
     refuse_members,
     unsupported,
 )
-from warmroute.resources.listing import Listing, page
+from warmroute.resources.listing import summaries
 from warmroute.resources.records import JsonObject, Launch, ModelRecord
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
@@ -127,21 +127,7 @@ def describe_model(request: JsonObject, tables: Tables, context: Context) -> Out
 
 def list_models(request: JsonObject, tables: Tables, _context: Context) -> Outcome:
     """Return a page of models."""
-    listing = Listing(
-        operation="ListModels",
-        sort_keys={
-            "Name": lambda record: record.name,
-            "CreationTime": lambda record: record.created_s,
-        },
-    )
-    records, token = page(listing, request, tables.models())
-    output: JsonObject = {
-        "Models": [
-            {"ModelName": record.name, "ModelArn": record.arn, "CreationTime": record.created_s}
-            for record in records
-        ]
-    }
-    return Outcome(output=output | token)
+    return Outcome(output=summaries("Model", request, tables.models()))
 
 
 def delete_model(request: JsonObject, tables: Tables, context: Context) -> Outcome:

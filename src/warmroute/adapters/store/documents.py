@@ -4,7 +4,6 @@ from typing import TypeVar
 
 import msgspec
 
-from warmroute.resources.arns import Kind
 from warmroute.resources.records import (
     EndpointConfigRecord,
     EndpointRecord,
@@ -14,12 +13,6 @@ from warmroute.resources.records import (
 )
 
 Record = TypeVar("Record", ModelRecord, EndpointConfigRecord, EndpointRecord, InstanceRecord)
-
-_TYPES: dict[Kind, type[Resource]] = {
-    Kind.MODEL: ModelRecord,
-    Kind.ENDPOINT_CONFIG: EndpointConfigRecord,
-    Kind.ENDPOINT: EndpointRecord,
-}
 
 
 def encode(record: Resource | InstanceRecord) -> str:
@@ -34,8 +27,3 @@ def decode(document: str, kind: type[Record]) -> Record:
         msgspec.ValidationError: It is of another kind, or of a version that a migration should have changed.
     """
     return msgspec.json.decode(document, type=kind)
-
-
-def type_of(kind: Kind) -> type[Resource]:
-    """Return the record type of a kind of resource."""
-    return _TYPES[kind]

@@ -6,14 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from warmroute.adapters.store.documents import Record, decode, encode
+from warmroute.adapters.store.reads import ResourceReads
 from warmroute.core.ids import EndpointName, InstanceId
 from warmroute.resources.arns import Kind
 from warmroute.resources.records import (
     KIND_OF,
-    EndpointConfigRecord,
     EndpointRecord,
     InstanceRecord,
-    ModelRecord,
     Resource,
 )
 
@@ -28,7 +27,7 @@ class _Content:
         return _Content(dict(self.resources), dict(self.instances), dict(self.notes))
 
 
-class MemoryTransaction:
+class MemoryTransaction(ResourceReads):
     """Works on a copy."""
 
     def __init__(self, content: _Content) -> None:
@@ -42,34 +41,10 @@ class MemoryTransaction:
         found = sorted(key for key in self._content.resources if key[0] is kind)
         return tuple(decode(self._content.resources[key], record_type) for key in found)
 
-    def model(self, name: str) -> ModelRecord | None:
-        """Return a model."""
-        return self._get(Kind.MODEL, name, ModelRecord)
-
-    def models(self) -> tuple[ModelRecord, ...]:
-        """Return all models."""
-        return self._all(Kind.MODEL, ModelRecord)
-
-    def endpoint_config(self, name: str) -> EndpointConfigRecord | None:
-        """Return an endpoint configuration."""
-        return self._get(Kind.ENDPOINT_CONFIG, name, EndpointConfigRecord)
-
-    def endpoint_configs(self) -> tuple[EndpointConfigRecord, ...]:
-        """Return all endpoint configurations."""
-        return self._all(Kind.ENDPOINT_CONFIG, EndpointConfigRecord)
-
-    def endpoint(self, name: str) -> EndpointRecord | None:
-        """Return an endpoint."""
-        return self._get(Kind.ENDPOINT, name, EndpointRecord)
-
     def endpoint_like(self, name: str) -> EndpointRecord | None:
         """Return the endpoint whose name differs in nothing but case."""
         folded = name.lower()
         return next((record for record in self.endpoints() if record.name.lower() == folded), None)
-
-    def endpoints(self) -> tuple[EndpointRecord, ...]:
-        """Return all endpoints."""
-        return self._all(Kind.ENDPOINT, EndpointRecord)
 
     def instances(self, endpoint: EndpointName | None = None) -> tuple[InstanceRecord, ...]:
         """Return the instances of an endpoint, or all, oldest first."""

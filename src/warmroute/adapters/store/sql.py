@@ -17,16 +17,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from warmroute.adapters.store.documents import Record, decode, encode
 from warmroute.adapters.store.migrate import migrate
+from warmroute.adapters.store.reads import ResourceReads
 from warmroute.adapters.store.tables import INSTANCES, NOTES, RESOURCES
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.ids import EndpointName, InstanceId
 from warmroute.resources.arns import Kind
 from warmroute.resources.records import (
     KIND_OF,
-    EndpointConfigRecord,
     EndpointRecord,
     InstanceRecord,
-    ModelRecord,
     Resource,
 )
 
@@ -35,7 +34,7 @@ BUSY_S: Final = 5.0
 FILE_NAME: Final = "warmroute.db"
 
 
-class SqlTransaction:
+class SqlTransaction(ResourceReads):
     """One transaction on one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -56,36 +55,12 @@ class SqlTransaction:
         statement = select(columns.document).where(columns.kind == str(kind)).order_by(columns.name)
         return tuple(decode(document, record_type) for document in self._connection.scalars(statement))
 
-    def model(self, name: str) -> ModelRecord | None:
-        """Return a model."""
-        return self._get(Kind.MODEL, name, ModelRecord)
-
-    def models(self) -> tuple[ModelRecord, ...]:
-        """Return all models."""
-        return self._all(Kind.MODEL, ModelRecord)
-
-    def endpoint_config(self, name: str) -> EndpointConfigRecord | None:
-        """Return an endpoint configuration."""
-        return self._get(Kind.ENDPOINT_CONFIG, name, EndpointConfigRecord)
-
-    def endpoint_configs(self) -> tuple[EndpointConfigRecord, ...]:
-        """Return all endpoint configurations."""
-        return self._all(Kind.ENDPOINT_CONFIG, EndpointConfigRecord)
-
-    def endpoint(self, name: str) -> EndpointRecord | None:
-        """Return an endpoint."""
-        return self._get(Kind.ENDPOINT, name, EndpointRecord)
-
     def endpoint_like(self, name: str) -> EndpointRecord | None:
         """Return the endpoint whose name differs in nothing but case."""
         columns = RESOURCES.c
         kind, folded = str(Kind.ENDPOINT), name.lower()
         statement = select(columns.document).where(columns.kind == kind, columns.folded_name == folded)
         return self._one(statement.limit(1), EndpointRecord)
-
-    def endpoints(self) -> tuple[EndpointRecord, ...]:
-        """Return all endpoints."""
-        return self._all(Kind.ENDPOINT, EndpointRecord)
 
     def instances(self, endpoint: EndpointName | None = None) -> tuple[InstanceRecord, ...]:
         """Return the instances of an endpoint, or all, oldest first."""
