@@ -12,7 +12,7 @@ import time
 from collections import deque
 from random import Random
 
-from warmroute.core.decision import Assigned, Lease
+from warmroute.core.decision import Assigned, Lease, RoutingRequest
 from warmroute.core.events import Completed
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
@@ -55,7 +55,7 @@ def cpu_us(router: Router, body: bytes, *, invocations: int, held: int) -> float
         key = None
         if book.prefix_length:
             key = native_key(book.key_head, body, book.prefix_length, CALLERS[number % len(CALLERS)])
-        decision = router.decide(book, key)
+        decision = router.decide(book, RoutingRequest(key=key), 0)
         assert isinstance(decision, Assigned)
         open_leases.append(decision.lease)
         if number >= 0:

@@ -13,7 +13,7 @@ from random import Random
 
 from decide import router_of
 
-from warmroute.core.decision import Assigned, Lease, Reason
+from warmroute.core.decision import Assigned, Lease, Reason, RoutingRequest
 from warmroute.core.events import Completed
 from warmroute.core.fleet import RoutingStrategy
 from warmroute.routing.key import native_key
@@ -34,7 +34,7 @@ def reasons(
             position = world.randrange(len(held))
             held[position], held[-1] = held[-1], held[position]
             router.apply(Completed(held.pop()), 0)
-        decision = router.decide(book, world.choice(keys))
+        decision = router.decide(book, RoutingRequest(key=world.choice(keys)), 0)
         assert isinstance(decision, Assigned)
         held.append(decision.lease)
         if number >= 0:

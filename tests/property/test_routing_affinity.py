@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmroute.core.decision import Reason
+from warmroute.core.decision import Reason, RoutingRequest
 from warmroute.core.events import Completed
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
@@ -34,7 +34,7 @@ def fleet(version, members, threshold=1, draining=()):
 def walk(router, key, times):
     """Where a key's next requests go while none of them ends; everything is released at the end."""
     book = router.endpoints["e"].variants["v"]
-    decisions = [router.decide(book, key) for _ in range(times)]
+    decisions = [router.decide(book, RoutingRequest(key=key), 0) for _ in range(times)]
     for decision in decisions:
         router.apply(Completed(decision.lease), 0)
     assert router.open_leases() == 0
@@ -97,7 +97,7 @@ def test_beyond_the_threshold_of_all_the_load_stays_level(members, key, threshol
     router.apply_fleet(fleet(1, members, threshold))
     book = router.endpoints["e"].variants["v"]
     for _ in range(threshold * len(members)):
-        router.decide(book, key)
-    more = [router.decide(book, key) for _ in range(2 * len(members))]
+        router.decide(book, RoutingRequest(key=key), 0)
+    more = [router.decide(book, RoutingRequest(key=key), 0) for _ in range(2 * len(members))]
     assert {decision.reason for decision in more} == {Reason.SATURATED}
     assert {in_flight for _, in_flight, _ in router.targets().values()} == {threshold + 2}

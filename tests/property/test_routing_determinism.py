@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from random import Random
 
-from warmroute.core.decision import Assigned
+from warmroute.core.decision import Assigned, RoutingRequest
 from warmroute.core.events import Cancelled, Completed, Failed, FailureCause
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
@@ -51,7 +51,7 @@ def log(seed, steps=3000):
             book = router.choose_variant(router.endpoints[world.choice(("1", "11"))], None)
             body = world.choice((b"", b"a", b"b" * 2000, b"c"))
             key = native_key(book.key_head, body, book.prefix_length, "") if book.prefix_length else None
-            decision = router.decide(book, key)
+            decision = router.decide(book, RoutingRequest(key=key), 0)
             lines.append(f"{step} {book.endpoint}/{book.name} {key} {said(decision)}")
             if isinstance(decision, Assigned):
                 held.append(decision.lease)

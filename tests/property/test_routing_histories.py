@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from xxhash import xxh3_64_intdigest
 
-from warmroute.core.decision import Assigned, Lease, Reason, Refusal, Refused
+from warmroute.core.decision import Assigned, Lease, Reason, Refusal, Refused, RoutingRequest
 from warmroute.core.events import Cancelled, Completed, Failed, FailureCause
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
@@ -202,7 +202,9 @@ class History(RuleBasedStateMachine):
             if name not in tried and not model.probing(model.at(place, name))
             and model.health_of(model.at(place, name)).state != "ejected"
         }  # fmt: skip
-        decision = self.router.decide(self.router.endpoints[place[0]].variants[place[1]], key, tried)
+        decision = self.router.decide(
+            self.router.endpoints[place[0]].variants[place[1]], RoutingRequest(key=key), 0, tried
+        )
         if not load:
             assert isinstance(decision, Refused)
             assert decision.refusal is self.expected_refusal(variant.serving, tried)

@@ -41,10 +41,24 @@ class FailureCause(StrEnum):
 _NOTHING_RAN = frozenset({FailureCause.CONNECT_FAILED, FailureCause.STALE_CONNECTION, FailureCause.LOADING})
 
 
-class Completed(Struct, frozen=True, gc=False):
-    """The attempt's answer went through to its end (or was a client's mistake, answered by the model)."""
+class FirstToken(Struct, frozen=True, gc=False):
+    """The first token of a streamed answer came: the engine has computed the prompt."""
 
     lease: Lease
+
+
+class Completed(Struct, frozen=True, gc=False):
+    """The attempt's answer went through to its end (or was a client's mistake, answered by the model).
+
+    Attributes:
+        lease: Of the attempt.
+        prompt_tokens: Length of the prompt as the engine reports it; -1 when it did not.
+        cached_tokens: How many of these it found in its cache; -1 when it did not say.
+    """
+
+    lease: Lease
+    prompt_tokens: int = -1
+    cached_tokens: int = -1
 
 
 class Failed(Struct, frozen=True, gc=False):
@@ -61,6 +75,53 @@ class Cancelled(Struct, frozen=True, gc=False):
 
 
 AttemptEnded = Completed | Failed | Cancelled
+AttemptEvent = FirstToken | AttemptEnded
+
+
+class TextBlocksStored(Struct, frozen=True, gc=False):
+    """A target's engine has these text blocks in its cache from now on.
+
+    Attributes:
+        target_id: Which target.
+        generation: Of the target; facts about another one are void.
+        blocks: Chained hashes as in `RoutingRequest.chain`.
+    """
+
+    target_id: str
+    generation: int
+    blocks: tuple[int, ...]
+
+
+class TextBlocksRemoved(Struct, frozen=True, gc=False):
+    """A target's engine has evicted these text blocks."""
+
+    target_id: str
+    generation: int
+    blocks: tuple[int, ...]
+
+
+class CacheCleared(Struct, frozen=True, gc=False):
+    """A target's engine has an empty cache; what is told from now on is everything there is."""
+
+    target_id: str
+    generation: int
+
+
+class EventsLost(Struct, frozen=True, gc=False):
+    """Facts about a target's cache were missed, or come no more.
+
+    Attributes:
+        target_id: Which target.
+        generation: Of the target.
+        why: For people: ``gap``, ``disconnected``, ``silent``.
+    """
+
+    target_id: str
+    generation: int
+    why: str
+
+
+CacheEvent = TextBlocksStored | TextBlocksRemoved | CacheCleared | EventsLost
 
 
 class Invocation(Struct, gc=False):

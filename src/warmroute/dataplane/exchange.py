@@ -104,7 +104,7 @@ class Exchange:
         self._attempt(now_ns, None)
 
     def _attempt(self, now_ns: int, after: tuple[FailureCause, str] | None) -> None:
-        decision = self._desk.router.decide(self._book, self._plan.key, self._tried)
+        decision = self._desk.router.decide(self._book, self._plan.request, now_ns, self._tried)
         if not isinstance(decision, Assigned):
             self._fail(refused(decision.refusal, self._plan.place, after))
             return

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from warmroute.auth.principals import ANONYMOUS, Authenticator
+from warmroute.core.decision import RoutingRequest
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import Invocation
 from warmroute.core.fleet import Fleet
@@ -141,7 +142,7 @@ class Gateway:
             place=place,
             body=request.body,
             dialect=kind(request=read, request_id=record.request_id, place=place),
-            key=key,
+            request=RoutingRequest(key=key),
             first_byte_ns=self._desk.first_byte_native_ns,
             total_ns=self._desk.native_stream_total_ns if streaming else None,
             explain=EXPLAIN in request.headers,
@@ -213,7 +214,7 @@ class Gateway:
             place=place,
             body=request.body,
             dialect=dialect,
-            key=key,
+            request=RoutingRequest(key=key),
             first_byte_ns=self._desk.first_byte_openai_ns,
             path=route.upstream_path,
             names_model=plain,

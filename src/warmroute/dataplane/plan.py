@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from warmroute.core.decision import RoutingRequest
 from warmroute.dataplane.dialects import Dialect
 from warmroute.dataplane.telling import Place
 
@@ -13,7 +14,7 @@ class Plan(Struct):
         place: Where we are and which endpoint was called.
         body: The request's; let go at the first byte of the answer.
         dialect: How the caller reads answers.
-        key: Routing key, None without one.
+        request: What routing sees of it.
         first_byte_ns: How long the instance may take to answer.
         path: Where it serves this; empty for native calls, whose path depends on the target.
         total_ns: How long the answer may take as a whole; None for no bound.
@@ -24,7 +25,7 @@ class Plan(Struct):
     place: Place
     body: bytes
     dialect: Dialect
-    key: int | None
+    request: RoutingRequest
     first_byte_ns: int
     path: str = ""
     total_ns: int | None = None

@@ -22,30 +22,32 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class BlocksStored:
-    """Blocks that can be found from now on: ``count`` from ``first``, behind ``parent`` (None: a start)."""
+    """Blocks that can be found from now on: ``count`` from ``first``, behind ``depth`` others."""
 
     first: int
     count: int
-    parent: int | None
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
 class BlocksRemoved:
-    """Blocks that were evicted: ``count`` from ``first``."""
+    """Blocks that were evicted: ``count`` from ``first``, of a chain with ``depth`` blocks before them."""
 
     first: int
     count: int
+    depth: int
 
 
 BlockEvent = BlocksStored | BlocksRemoved
 
 
 class _Node:
-    __slots__ = ("count", "first", "references")
+    __slots__ = ("count", "depth", "first", "references")
 
-    def __init__(self, first: int, count: int, references: int) -> None:
+    def __init__(self, first: int, count: int, *, depth: int, references: int) -> None:
         self.first = first
         self.count = count
+        self.depth = depth
         self.references = references
 
 
@@ -180,18 +182,12 @@ class PrefixCache:
         if last is not None and last.references == 1 and last.first + last.count == first:
             last.count += count
         else:
-            self._nodes[first] = hold._last = _Node(first, count, 1)  # noqa: SLF001
+            self._nodes[first] = hold._last = _Node(  # noqa: SLF001
+                first, count, depth=hold.cached, references=1
+            )
         if self._record:
-            self.events.append(BlocksStored(first, count, self._parent(hold)))
+            self.events.append(BlocksStored(first, count, hold.cached))
         return count
-
-    def _parent(self, hold: Hold) -> int | None:
-        if hold._offset:  # noqa: SLF001
-            return hold.runs[hold._run][0] + hold._offset - 1  # noqa: SLF001
-        if hold._run:  # noqa: SLF001
-            first, count = hold.runs[hold._run - 1]  # noqa: SLF001
-            return first + count - 1
-        return None
 
     def _share(self, hold: Hold, node: _Node, count: int) -> int:
         if node.count > count:
@@ -208,8 +204,9 @@ class PrefixCache:
 
     def _split(self, node: _Node, count: int) -> _Node:
         """Cut the first blocks off a node; the rest keeps its identity and its place."""
-        head = _Node(node.first, count, node.references)
+        head = _Node(node.first, count, depth=node.depth, references=node.references)
         node.first += count
+        node.depth += count
         node.count -= count
         self._nodes[head.first] = head
         self._nodes[node.first] = node
@@ -239,6 +236,6 @@ class PrefixCache:
             self.loose -= count
             self.evicted += count
             if self._record:
-                self.events.append(BlocksRemoved(node.first + node.count, count))
+                self.events.append(BlocksRemoved(node.first + node.count, count, node.depth + node.count))
             if not node.count:
                 del self._reusable[node], self._nodes[node.first]

@@ -9,6 +9,8 @@ is another version, and the version is part of every key.
 from xxhash import xxh3_64_intdigest
 
 KEY_VERSION = 1
+TEXT_BLOCK_CHARACTERS = 1024
+"""Characters (OpenAI) or bytes (native) in a text block of KV_AWARE."""
 
 
 def partition(*, endpoint: str, variant: str, adapter: str = "", tenant: str = "") -> bytes:

@@ -6,12 +6,12 @@ it; in a simulation a heap of events does.
 
 from random import Random
 
-from warmroute.core.decision import Assigned, Decision, Reason, Refusal, Refused
-from warmroute.core.events import AttemptEnded, Cancelled, Completed, Failed
+from warmroute.core.decision import Assigned, Decision, Reason, Refusal, Refused, RoutingRequest
+from warmroute.core.events import AttemptEvent, CacheEvent, Cancelled, Completed, Failed, FirstToken
 from warmroute.core.fleet import Fleet, RoutingStrategy, Target, TargetState, Variant
 from warmroute.routing import variants
 from warmroute.routing.health import HealthChange
-from warmroute.routing.key import partition
+from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, partition
 from warmroute.routing.ledger import Ledger, TargetRow
 from warmroute.routing.policies.least_outstanding import pick_least_outstanding
 from warmroute.routing.policies.prefix_aware import pick_prefix_aware
@@ -25,11 +25,12 @@ class VariantBook:
         candidates: Rows that may take a lease: in service and not ejected.
         key_head: The constant part of the variant's routing keys.
         prefix_length: How much of a prompt the key takes; 0 when the strategy makes no key.
+        wants_chain: Whether requests shall carry the chain of their text blocks.
     """
 
     __slots__ = (
         "candidates", "endpoint", "key_head", "ledger", "name", "on_probation", "prefix_length",
-        "routing", "rows", "weight",
+        "routing", "rows", "wants_chain", "weight",
     )  # fmt: skip
 
     def __init__(self, endpoint: str, variant: Variant) -> None:
@@ -46,7 +47,8 @@ class VariantBook:
         """Take over the variant's new description."""
         self.weight = variant.weight
         self.routing = variant.routing
-        self.prefix_length = variant.routing.prefix_length or 0
+        self.wants_chain = variant.routing.strategy is RoutingStrategy.KV_AWARE
+        self.prefix_length = TEXT_BLOCK_CHARACTERS if self.wants_chain else variant.routing.prefix_length or 0
         self._keep(variant.targets)
 
     def retire(self) -> None:
@@ -162,12 +164,15 @@ class Router:
         position = variants.draw([book.weight for book in books], self._rng)
         return None if position is None else books[position]
 
-    def decide(self, book: VariantBook, key: int | None, tried: tuple[str, ...] = ()) -> Decision:
+    def decide(
+        self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...] = ()
+    ) -> Decision:
         """Pick a target and reserve a place on it, in one step.
 
         Args:
             book: From `choose_variant`.
-            key: Routing key; None for a request without one.
+            request: What is known of it.
+            now_ns: Monotonic time.
             tried: Target ids this invocation has failed on already.
 
         Returns:
@@ -176,6 +181,7 @@ class Router:
         Cost:
             1-4 µs at 7 targets.
         """
+        key = request.key
         candidates = book.candidates
         if tried or book.on_probation:
             candidates = [row for row in candidates if row.target.target_id not in tried and not row.probing]
@@ -198,7 +204,7 @@ class Router:
                 case RoutingStrategy.RANDOM:
                     row, reason, rank = pick_random(candidates, self._rng)
                 case RoutingStrategy.KV_AWARE:
-                    raise AssertionError("control refuses KV_AWARE")
+                    row, reason, rank = pick_least_outstanding(candidates, self._rng)
         in_flight = row.in_flight
         lease = book.ledger.take(row, book)
         if row.health.probation:
@@ -217,13 +223,15 @@ class Router:
         return Refusal.ALL_EJECTED
 
     # --- folding facts in -------------------------------------------------------------------
-    def apply(self, event: AttemptEnded, now_ns: int) -> HealthChange | None:
-        """Release the attempt's lease and note what it says about its target.
+    def apply(self, event: AttemptEvent, now_ns: int) -> HealthChange | None:
+        """Release the attempt's lease when it has ended, and note what the event says about its target.
 
         Returns:
             A change of the target's health that others should know of.
         """
         lease = event.lease
+        if isinstance(event, FirstToken):
+            return None
         book = lease.book
         assert isinstance(book, VariantBook), "leases come from decide"
         row = book.rows.get(lease.target.target_id)
@@ -241,8 +249,11 @@ class Router:
             return None  # a request from before the ejection says nothing about now
         return self._note(event, book, row, now_ns)
 
+    def learn(self, event: CacheEvent, now_ns: int) -> None:
+        """Fold in what is known of a target's cache."""
+
     def _note(
-        self, event: AttemptEnded, book: VariantBook, row: TargetRow, now_ns: int
+        self, event: Completed | Failed | Cancelled, book: VariantBook, row: TargetRow, now_ns: int
     ) -> HealthChange | None:
         target_id, generation = row.target.target_id, row.target.generation
         match event:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from warmroute.core.decision import Lease, Refused
-from warmroute.core.events import Completed, Failed, FailureCause
+from warmroute.core.decision import Lease, Refused, RoutingRequest
+from warmroute.core.events import Completed, Failed, FailureCause, FirstToken
 from warmroute.core.fleet import Target, TargetState
 from warmroute.core.ids import InstanceId, TargetId
 from warmroute.engine.prefix_cache import PrefixCache
@@ -19,7 +19,7 @@ from warmroute.engine.scheduler import Sequence as EngineSequence
 from warmroute.routing.retry import RetryBudget, may_try_again
 from warmroute.sim.clock import Agenda
 from warmroute.sim.faults import Fault, FaultKind
-from warmroute.sim.policy import Chooser
+from warmroute.sim.policy import Chooser, News
 from warmroute.sim.records import Record, Run
 from warmroute.workload.arrivals import Arrival, Source
 
@@ -39,6 +39,7 @@ class Setup:
         source: Where requests come from.
         overhead_ns: Per request, at the instance, before the engine has it.
         token_overhead_ns: The same per prompt token.
+        signal_ns: How old what engines tell of their caches is when routers hear it.
         faults: In any order.
     """
 
@@ -47,6 +48,7 @@ class Setup:
     source: Source
     overhead_ns: int = 0
     token_overhead_ns: int = 0
+    signal_ns: int = 0
     faults: tuple[Fault, ...] = ()
 
 
@@ -55,9 +57,9 @@ class _Instance:
 
     __slots__ = ("alive", "engine", "open", "target", "wakes_ns")
 
-    def __init__(self, number: int, profile: Profile) -> None:
+    def __init__(self, number: int, profile: Profile, *, record: bool) -> None:
         name = f"instance-{number}"
-        self.engine = Engine(profile)
+        self.engine = Engine(profile, record=record)
         self.alive = True
         self.open: dict[int, _Attempt] = {}
         self.wakes_ns = -1
@@ -67,12 +69,12 @@ class _Instance:
 class _Attempt:
     """One invocation on its way, with its present attempt."""
 
-    __slots__ = ("chooser", "instance", "key", "lease", "record", "tried")
+    __slots__ = ("asked", "chooser", "instance", "lease", "record", "tried")
 
-    def __init__(self, record: Record, chooser: Chooser, key: int | None) -> None:
+    def __init__(self, record: Record, chooser: Chooser, asked: RoutingRequest) -> None:
         self.record = record
         self.chooser = chooser
-        self.key = key
+        self.asked = asked
         self.tried: tuple[str, ...] = ()
         self.lease: Lease | None = None
         self.instance: _Instance | None = None
@@ -110,7 +112,12 @@ class _Deadline:
     chooser: Chooser
 
 
-_Event = _Came | _Reached | _Refused | _StepsEnd | Fault | _Told | _Deadline
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    news: News
+
+
+_Event = _Came | _Reached | _Refused | _StepsEnd | Fault | _Told | _Deadline | _Heard
 
 
 class Simulation:
@@ -137,7 +144,8 @@ class Simulation:
         self._rng = rng
         self._stopwatch = stopwatch
         self._agenda: Agenda[_Event] = Agenda()
-        self._instances = [_Instance(number, setup.profile) for number in range(setup.instances)]
+        self._listeners = [chooser for chooser in choosers if chooser.wants_events]
+        self._instances = [self._new_instance(number) for number in range(setup.instances)]
         self._by_name: dict[str, _Instance] = {}
         self._version = 0
         self._budget = RetryBudget()
@@ -183,6 +191,8 @@ class Simulation:
             case _Deadline(chooser):
                 chooser.on_deadline(self._agenda.now_ns)
                 self._watch(chooser)
+            case _Heard(news):
+                self._heard(news)
             case _Told():
                 self._tell()
             case Fault():
@@ -201,7 +211,7 @@ class Simulation:
         routers = self._choosers
         chooser = routers[int(self._rng.random() * len(routers))] if len(routers) > 1 else routers[0]
         self._budget.invocation(self._agenda.now_ns)
-        self._decide(_Attempt(record, chooser, chooser.key_of(arrival.request)))
+        self._decide(_Attempt(record, chooser, chooser.asked(arrival.request)))
 
     def _ideal_tokens(self, arrival: Arrival) -> int:
         request, block = arrival.request, self._setup.profile.block_tokens
@@ -217,7 +227,7 @@ class Simulation:
         now_ns = self._agenda.now_ns
         record, request = attempt.record, attempt.record.arrival.request
         began = self._stopwatch() if self._stopwatch else 0
-        decision = attempt.chooser.decide(request, attempt.key, now_ns, attempt.tried)
+        decision = attempt.chooser.decide(request, attempt.asked, now_ns, attempt.tried)
         if self._stopwatch:
             self.run.decision_ns += self._stopwatch() - began
         self.run.decisions += 1
@@ -269,11 +279,14 @@ class Simulation:
             if isinstance(output, Finished):
                 del instance.open[sequence.number]
                 assert attempt.lease is not None, "an attempt in an engine has a lease"
-                self._release(attempt, Completed(attempt.lease))
+                told = Completed(attempt.lease, sequence.prompt_tokens, attempt.record.cached_tokens)
+                self._release(attempt, told)
                 self._over(attempt.record, "completed")
             else:
                 attempt.record.first_token_ns = now_ns
                 attempt.record.cached_tokens = sequence.cached_tokens or 0
+                assert attempt.lease is not None, "an attempt in an engine has a lease"
+                attempt.chooser.apply(FirstToken(attempt.lease), now_ns)
         self._dirty[instance] = None
 
     def _wake(self, instance: _Instance) -> None:
@@ -281,10 +294,27 @@ class Simulation:
         if not instance.alive:
             return
         instance.engine.plan(self._agenda.now_ns * 1000)
+        if instance.engine.cache.events:
+            self._publish(instance)
         ends_ps = instance.engine.ends_ps
         if ends_ps is not None and (wakes_ns := -(-ends_ps // 1000)) != instance.wakes_ns:
             instance.wakes_ns = wakes_ns
             self._agenda.add(wakes_ns, _StepsEnd(instance))
+
+    def _publish(self, instance: _Instance) -> None:
+        """Let the routers know, sooner or later, what changed in a cache."""
+        cache, target = instance.engine.cache, instance.target
+        assert target is not None, "a living instance has a target"
+        news = News(target.target_id, target.generation, tuple(cache.events))
+        cache.events.clear()
+        if self._setup.signal_ns:
+            self._agenda.add(self._agenda.now_ns + self._setup.signal_ns, _Heard(news))
+        else:
+            self._heard(news)
+
+    def _heard(self, news: News) -> None:
+        for chooser in self._listeners:
+            chooser.learn(news, self._agenda.now_ns)
 
     # --- ends -------------------------------------------------------------------------------
     def _release(self, attempt: _Attempt, event: Completed | Failed) -> None:
@@ -323,6 +353,9 @@ class Simulation:
             self._agenda.add(following.at_ns, _Came(following, from_list=False))
 
     # --- the fleet --------------------------------------------------------------------------
+    def _new_instance(self, number: int) -> _Instance:
+        return _Instance(number, self._setup.profile, record=bool(self._listeners))
+
     def _announce(self, instance: _Instance) -> None:
         assert instance.target is not None, "a new instance has a target"
         self._by_name[instance.target.target_id] = instance
@@ -338,7 +371,7 @@ class Simulation:
         now_ns = self._agenda.now_ns
         match fault.kind:
             case FaultKind.ADD:
-                instance = _Instance(len(self._instances), self._setup.profile)
+                instance = self._new_instance(len(self._instances))
                 self._instances.append(instance)
                 self._announce(instance)
                 self._tell()

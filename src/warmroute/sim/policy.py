@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from warmroute.core.decision import Decision
-from warmroute.core.events import AttemptEnded
+from warmroute.core.decision import NO_PROMPT, Decision, RoutingRequest
+from warmroute.core.events import AttemptEvent, EventsLost, TextBlocksRemoved, TextBlocksStored
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, VariantName
+from warmroute.engine.prefix_cache import BlockEvent, BlocksStored
 from warmroute.routing.key import text_key
 from warmroute.routing.router import Router
-from warmroute.workload.prompts import Request, text_of
+from warmroute.sim.textblocks import text_blocks, text_chain
+from warmroute.workload.prompts import CHARACTERS_PER_TOKEN, Request, text_of
 
 ENDPOINT, VARIANT = EndpointName("simulated"), VariantName("all")
 KEYS_KEPT = 100_000
@@ -31,23 +33,52 @@ class Settings:
     concurrency_threshold: int
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """What an engine tells of its cache.
+
+    Attributes:
+        target_id: Whose cache.
+        generation: Of the target.
+        events: In order; blocks of the engine's own size.
+        lost: Something before these was not heard of.
+    """
+
+    target_id: str
+    generation: int
+    events: tuple[BlockEvent, ...]
+    lost: bool = False
+
+
 class Chooser(Protocol):
-    """One router, as the driver sees it."""
+    """One router, as the driver sees it.
+
+    Attributes:
+        wants_events: Whether engines shall tell it what is in their caches.
+    """
+
+    wants_events: bool
 
     def apply_targets(self, version: int, targets: tuple[Target, ...]) -> None:
         """Take over the targets there are from now on."""
         ...
 
-    def key_of(self, request: Request) -> int | None:
-        """Return what `decide` wants as a key; not part of a decision's measured time."""
+    def asked(self, request: Request) -> RoutingRequest:
+        """Return what routing sees of a request; not part of a decision's measured time."""
         ...
 
-    def decide(self, request: Request, key: int | None, now_ns: int, tried: tuple[str, ...]) -> Decision:
+    def decide(
+        self, request: Request, asked: RoutingRequest, now_ns: int, tried: tuple[str, ...]
+    ) -> Decision:
         """Pick a target and reserve a place on it."""
         ...
 
-    def apply(self, event: AttemptEnded, now_ns: int) -> None:
-        """Fold in how an attempt ended."""
+    def apply(self, event: AttemptEvent, now_ns: int) -> None:
+        """Fold in how an attempt goes or ended."""
+        ...
+
+    def learn(self, news: News, now_ns: int) -> None:
+        """Fold in what an engine told of its cache; not called unless `wants_events`."""
         ...
 
     def next_deadline_ns(self) -> int | None:
@@ -73,12 +104,14 @@ class LiveChooser:
     Args:
         routing: The variant's RoutingConfig.
         rng: Source of the router's random choices.
+        events: Engines tell it what is in their caches.
     """
 
-    def __init__(self, routing: Routing, rng: Random) -> None:
+    def __init__(self, routing: Routing, rng: Random, *, events: bool = False) -> None:
         self._routing = routing
         self._router = Router(rng)
         self._keys: dict[object, int | None] = {}
+        self.wants_events = events
 
     def apply_targets(self, version: int, targets: tuple[Target, ...]) -> None:
         """Publish a fleet of one endpoint with one variant that has these targets."""
@@ -87,27 +120,50 @@ class LiveChooser:
         applied = self._router.apply_fleet(Fleet(version, "us-east-1", "000000000000", (endpoint,)))
         assert applied, "fleets are published in order of their versions"
 
-    def key_of(self, request: Request) -> int | None:
-        """Return the live key of the request's text, made up from its blocks."""
+    def asked(self, request: Request) -> RoutingRequest:
+        """Return the live key and chain of the request's text, made up from its blocks."""
         book = self._router.endpoints[ENDPOINT].variants[VARIANT]
         if not book.prefix_length:
-            return None
+            return NO_PROMPT
         head = request.head(book.prefix_length)
         if head not in self._keys:
             if len(self._keys) >= KEYS_KEPT:
                 self._keys.clear()
             self._keys[head] = text_key(book.key_head, text_of(*head), book.prefix_length, "")
-        return self._keys[head]
+        if not book.wants_chain:
+            return RoutingRequest(key=self._keys[head])
+        return RoutingRequest(
+            key=self._keys[head],
+            chain=text_chain(request),
+            characters=int(request.prompt_tokens * CHARACTERS_PER_TOKEN),
+        )
 
-    def decide(self, request: Request, key: int | None, now_ns: int, tried: tuple[str, ...]) -> Decision:  # noqa: ARG002
+    def decide(
+        self,
+        request: Request,  # noqa: ARG002  (a Chooser)
+        asked: RoutingRequest,
+        now_ns: int,
+        tried: tuple[str, ...],
+    ) -> Decision:
         """Decide as the live path does."""
         book = self._router.choose_variant(self._router.endpoints[ENDPOINT], None)
         assert book is not None, "the variant has a weight"
-        return self._router.decide(book, key, tried)
+        return self._router.decide(book, asked, now_ns, tried)
 
-    def apply(self, event: AttemptEnded, now_ns: int) -> None:
+    def apply(self, event: AttemptEvent, now_ns: int) -> None:
         """Release the lease and note what the end says about the target."""
         self._router.apply(event, now_ns)
+
+    def learn(self, news: News, now_ns: int) -> None:
+        """Tell the router in its own text blocks."""
+        if news.lost:
+            self._router.learn(EventsLost(news.target_id, news.generation, "gap"), now_ns)
+        for event in news.events:
+            blocks = text_blocks(event.first, event.count, event.depth)
+            if not blocks:
+                continue
+            kind = TextBlocksStored if isinstance(event, BlocksStored) else TextBlocksRemoved
+            self._router.learn(kind(news.target_id, news.generation, blocks), now_ns)
 
     def next_deadline_ns(self) -> int | None:
         """Return when an ejection ends."""
@@ -146,9 +202,19 @@ def _prefix_aware(settings: Settings, rng: Random) -> Chooser:
     return LiveChooser(routing, rng)
 
 
+def _kv_aware(_: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.KV_AWARE), rng, events=True)
+
+
+def _kv_aware_estimated(_: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.KV_AWARE), rng)
+
+
 POLICIES: Mapping[str, ChooserMaker] = {
     RoutingStrategy.RANDOM.value: _random,
     RoutingStrategy.LEAST_OUTSTANDING_REQUESTS.value: _least_outstanding,
     RoutingStrategy.PREFIX_AWARE.value: _prefix_aware,
+    RoutingStrategy.KV_AWARE.value: _kv_aware,
+    f"{RoutingStrategy.KV_AWARE.value}:estimated": _kv_aware_estimated,
 }
 """Every policy by its name. Another one is another entry: whatever has the face of a `Chooser`."""

@@ -23,6 +23,7 @@ COMMON: Mapping[str, Value] = {
     "compute_scale": 1.0,
     "overhead_ms": 33.0,
     "overhead_us_per_token": 0.0,
+    "signal_ms": 0.0,
     "prefix_length": 4096,
     "threshold": 0,
     "routers": 1,
@@ -40,6 +41,7 @@ PARAMETER_HELP: Mapping[str, str] = {
     "compute_scale": "Factor on the cost of prompt tokens, for sensitivity runs.",
     "overhead_ms": "Per request at the instance before its engine has it: HTTP, tokenizer, queues.",
     "overhead_us_per_token": "The same per prompt token.",
+    "signal_ms": "Age of what engines tell of their caches when routers hear it.",
     "prefix_length": "PrefixLength of PREFIX_AWARE, in characters.",
     "threshold": "ConcurrencyThreshold of PREFIX_AWARE; 0 lets the scenario choose.",
     "routers": "Routers that share nothing.",
@@ -199,6 +201,7 @@ def run_scenario(
         source=scenario.source(parameters, Random(f"{seed} workload"), read),  # noqa: S311
         overhead_ns=parameters.ns("overhead_ms"),
         token_overhead_ns=round(parameters.number("overhead_us_per_token") * 1000),
+        signal_ns=parameters.ns("signal_ms"),
         faults=_faults(parameters),
     )
     return simulate(setup, choosers, Random(f"{seed} balancer"), stopwatch=stopwatch)  # noqa: S311

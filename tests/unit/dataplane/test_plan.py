@@ -1,10 +1,11 @@
+from warmroute.core.decision import NO_PROMPT
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.telling import Place
 
 
 def plan(**more):
     place = Place("eu-west-1", "123456789012", "llm")
-    return Plan(place=place, body=b"prompt", dialect=None, key=None, first_byte_ns=1, **more)
+    return Plan(place=place, body=b"prompt", dialect=None, request=NO_PROMPT, first_byte_ns=1, **more)
 
 
 def test_a_plan_is_for_a_native_call_that_asks_for_nothing_more_unless_it_says_so():

@@ -66,7 +66,7 @@ def test_the_least_recently_used_chain_is_evicted_from_its_end():
     run_through(cache, [(0, 5)])  # used again: the other one is older now
     cache.events.clear()
     run_through(cache, [(90, 2)])
-    assert cache.events == [BlocksRemoved(53, 2), BlocksStored(90, 2, None)]
+    assert cache.events == [BlocksRemoved(53, 2, 3), BlocksStored(90, 2, 0)]
     assert cache.match([(50, 5)], 5) == (3, 3)
     assert cache.match([(0, 5)], 5) == (5, 5)
 
@@ -111,17 +111,17 @@ def test_blocks_that_were_computed_and_let_go_meanwhile_are_taken_up():
     assert (cache.used, cache.loose) == (6, 0)
 
 
-def test_stored_blocks_name_the_one_before_them():
+def test_stored_blocks_say_how_many_are_before_them():
     cache = PrefixCache(20, record=True)
     hold = cache.pin([(0, 2), (30, 4)], 0)
     cache.reserve(hold, 6)
     for blocks in (1, 2, 3, 6):
         cache.publish(hold, blocks)
     assert cache.events == [
-        BlocksStored(0, 1, None),
-        BlocksStored(1, 1, 0),
-        BlocksStored(30, 1, 1),
-        BlocksStored(31, 3, 30),
+        BlocksStored(0, 1, 0),
+        BlocksStored(1, 1, 1),
+        BlocksStored(30, 1, 2),
+        BlocksStored(31, 3, 3),
     ]
 
 

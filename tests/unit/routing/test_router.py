@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from warmroute.core.decision import Assigned, Reason, Refusal, Refused
+from warmroute.core.decision import NO_PROMPT, Assigned, Reason, Refusal, Refused, RoutingRequest
 from warmroute.core.events import Cancelled, Completed, Failed, FailureCause
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
@@ -69,7 +69,7 @@ class Bench:
         return self.router.endpoints["e"].variants["v"]
 
     def decide(self, key=KEY, tried=()):
-        return self.router.decide(self.book, key, tried)
+        return self.router.decide(self.book, RoutingRequest(key=key), NOW, tried)
 
     def take(self, key=KEY, tried=()):
         decision = self.decide(key, tried)
@@ -292,7 +292,7 @@ def test_an_exchange_that_chose_its_variant_before_the_deletion_is_refused():
     book = bench.book
     held = bench.take_from("2")
     bench.clear()
-    assert bench.router.decide(book, KEY) == Refused(Refusal.NO_TARGET)
+    assert bench.router.decide(book, RoutingRequest(key=KEY), NOW) == Refused(Refusal.NO_TARGET)
     bench.complete(held)
 
 
@@ -310,7 +310,7 @@ def test_an_endpoint_that_is_created_again_under_load_counts_what_is_open_on_its
 def test_an_endpoint_that_is_created_again_does_not_inherit_from_another_of_a_similar_name():
     router = Router(Random(1))
     router.apply_fleet(fleet(1, **{"1": [variant(LEAST, targets("1"), name="11")]}))
-    held = router.decide(router.endpoints["1"].variants["11"], None)
+    held = router.decide(router.endpoints["1"].variants["11"], NO_PROMPT, NOW)
     router.apply_fleet(fleet(2, **{"11": [variant(LEAST, targets("1"), name="1")]}))
     assert router.endpoints["11"].variants["1"].rows["1"].in_flight == 0
     router.apply(Completed(held.lease), NOW)
@@ -330,7 +330,7 @@ def test_an_endpoint_that_is_created_again_with_new_servers_starts_at_zero():
 def test_a_variant_that_is_removed_keeps_its_leases_open():
     bench = Bench()
     bench.set_variants(variant(LEAST, targets("1")), variant(LEAST, targets("2"), name="w"))
-    held = bench.router.decide(bench.router.endpoints["e"].variants["w"], None)
+    held = bench.router.decide(bench.router.endpoints["e"].variants["w"], NO_PROMPT, NOW)
     bench.set_variants(variant(LEAST, targets("1")))
     assert bench.router.open_leases() == 1
     bench.complete(held)
@@ -482,12 +482,6 @@ def test_an_invocation_that_tried_every_target_that_is_not_ejected_is_refused():
     bench = Bench(LEAST, targets("1", "2"))
     bench.fail(bench.take(tried=("2",)))
     assert bench.decide(tried=("2",)) == Refused(Refusal.ALL_EJECTED)
-
-
-def test_kv_aware_never_reaches_routing():
-    bench = Bench(Routing(RoutingStrategy.KV_AWARE))
-    with pytest.raises(AssertionError, match="control refuses KV_AWARE"):
-        bench.decide()
 
 
 def test_a_prefix_aware_variant_has_a_threshold():

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from warmroute.core.decision import NO_PROMPT
 from warmroute.core.events import Completed, Failed, FailureCause
 from warmroute.core.fleet import Target
 from warmroute.routing.key import partition, text_key
@@ -26,38 +27,40 @@ def chooser(name):
 
 
 def test_the_policies_have_the_names_of_the_api():
-    assert list(POLICIES) == ["RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE"]
+    assert list(POLICIES) == [
+        "RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE", "KV_AWARE", "KV_AWARE:estimated",
+    ]  # fmt: skip
 
 
 def test_the_key_is_the_live_one_of_the_made_up_text():
     expected = text_key(partition(endpoint="simulated", variant="all"), text_of([(0, 63)], 4500), 1024, "")
-    assert chooser("PREFIX_AWARE").key_of(request()) == expected
+    assert chooser("PREFIX_AWARE").asked(request()).key == expected
 
 
 def test_equal_starts_have_equal_keys_and_different_ones_do_not():
     prefix_aware = chooser("PREFIX_AWARE")
     tailed = Request(500, 10, ((0, 15), (900, 20)))
-    assert prefix_aware.key_of(request()) == prefix_aware.key_of(tailed)
-    assert prefix_aware.key_of(request()) != prefix_aware.key_of(request(first=5000))
+    assert prefix_aware.asked(request()) == prefix_aware.asked(tailed)
+    assert prefix_aware.asked(request()) != prefix_aware.asked(request(first=5000))
 
 
 def test_keys_are_forgotten_when_there_are_too_many(monkeypatch):
     monkeypatch.setattr(policy, "KEYS_KEPT", 2)
     prefix_aware = chooser("PREFIX_AWARE")
-    keys = [prefix_aware.key_of(request(first=1000 * n)) for n in range(5)]
-    assert [prefix_aware.key_of(request(first=1000 * n)) for n in range(5)] == keys
+    keys = [prefix_aware.asked(request(first=1000 * n)) for n in range(5)]
+    assert [prefix_aware.asked(request(first=1000 * n)) for n in range(5)] == keys
     assert len(prefix_aware._keys) <= 2
 
 
 @pytest.mark.parametrize("name", ["RANDOM", "LEAST_OUTSTANDING_REQUESTS"])
 def test_a_strategy_without_keys_makes_none(name):
-    assert chooser(name).key_of(request()) is None
+    assert chooser(name).asked(request()) is NO_PROMPT
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_decision_is_counted_until_it_ends(name):
     made = chooser(name)
-    decision = made.decide(request(), made.key_of(request()), 0, ())
+    decision = made.decide(request(), made.asked(request()), 0, ())
     assert (made.open_leases(), sum(made.in_flight().values())) == (1, 1)
     assert made.in_flight()[decision.target.target_id] == 1
     made.apply(Completed(decision.lease), 5)
@@ -66,7 +69,7 @@ def test_a_decision_is_counted_until_it_ends(name):
 
 def test_prefix_aware_keeps_a_key_at_home_until_the_threshold():
     made = chooser("PREFIX_AWARE")
-    key = made.key_of(request())
+    key = made.asked(request())
     reasons = [made.decide(request(), key, 0, ()).reason for _ in range(3)]
     assert reasons == ["affinity", "affinity", "overflow"]
 
@@ -74,7 +77,7 @@ def test_prefix_aware_keeps_a_key_at_home_until_the_threshold():
 def test_an_ejection_has_a_deadline():
     made = chooser("RANDOM")
     assert made.next_deadline_ns() is None
-    failed = made.decide(request(), None, 0, ())
+    failed = made.decide(request(), NO_PROMPT, 0, ())
     made.apply(Failed(failed.lease, FailureCause.CONNECT_FAILED), 0)
     deadline = made.next_deadline_ns()
     assert deadline == 1_000_000_000
