@@ -414,7 +414,7 @@ class Exchanges(RuleBasedStateMachine):
         serving = [one for one in self.open if one.kind != "control"]
         desk, router = self.bench.desk, self.bench.router
         assert router.open_leases() == desk.open_exchanges == len(serving)
-        assert {one.underway for one in self.open} == desk.open
+        assert [one.underway for one in self.open] == list(desk.open), "in the order they began"
         in_flight = [row[1] for row in router.targets().values()]
         assert all(count >= 0 for count in in_flight)
         assert sum(in_flight) <= len(serving)
@@ -449,3 +449,34 @@ def request_id_of(kind, underway, call):
 
 TestExchanges = Exchanges.TestCase
 TestExchanges.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+
+
+def history(*, routing=None, native=NativeMapping.AUTO):
+    """Return the machine with every instance in service, for a history written out."""
+    machine = Exchanges()
+    machine.begin(routing=routing or Routing(), native=native, holds=False, kinds=["control"])
+    machine.answer(0, 200, b"application/json", None, [])
+    return machine
+
+
+def test_found_a_404_of_an_openai_route_is_not_asked_for_again_where_invocations_are_known_missing():
+    machine = history()
+    machine.publish(TARGETS[:1], [TargetState.IN_SERVICE] * 5, Routing(), NativeMapping.AUTO, holds=False)
+    machine.send("native", chunks=True, keep_alive=True, explain=False)
+    machine.answer(0, 404, b"text/event-stream", None, ["done"])  # it has no /invocations
+    machine.answer(0, 200, b"text/event-stream", None, [])  # and serves on the OpenAI route
+    machine.send("native", chunks=True, keep_alive=True, explain=False)
+    machine.answer(0, 404, b"text/event-stream", None, [])  # the model's own 404
+    assert not machine.open
+    machine.teardown()
+
+
+def test_found_deadlines_end_exchanges_in_the_order_they_began():
+    """In a set their order was that of addresses: the same history ejected one instance or another."""
+    machine = history(routing=PREFIX_AWARE, native=NativeMapping.INVOCATIONS)
+    for _ in range(40):
+        machine.send("native", chunks=True, keep_alive=True, explain=False)
+    began = [one.last.call.target.target_id for one in machine.open]
+    machine.pass_time(61)
+    assert [target_id for target_id, _, _ in machine.bench.observer.failures] == began
+    machine.teardown()

@@ -208,7 +208,7 @@ class RouterProcess:
             underway.expire(now_ns)
         except Exception:  # noqa: BLE001  (whatever it is, it is logged)
             _log.exception("%r could not be ended; it is given up", underway)
-            self._desk.open.discard(underway)
+            self._desk.open.pop(underway, None)
 
     async def _for_good(self, work: Coroutine[Any, Any, None], name: str, stop: asyncio.Event) -> None:
         """Run what has to run as long as the process does: without it, end, and be started anew."""

@@ -27,7 +27,8 @@ class Desk:
     """The router and the ports, and what exchanges learn for those after them.
 
     Attributes:
-        open: Answers under way: exchanges, and calls of control.
+        open: Answers under way, exchanges and calls of control, in the order they began: the order in
+            which deadlines end them decides who is ejected, so it must not be that of addresses in memory.
         open_exchanges: How many of them are exchanges, each with at most one lease.
         budget: The retry budget they share.
     """
@@ -50,7 +51,7 @@ class Desk:
         self.chunk_idle_ns = int(timeouts.chunk_idle_s * 1e9)
         self.native_stream_total_ns = int(timeouts.native_stream_total_s * 1e9)
         self.budget = RetryBudget()
-        self.open: set[Underway] = set()
+        self.open: dict[Underway, None] = {}
         self.open_exchanges = 0
         self._lacking: dict[str, int] = {}
         self._head_starts: dict[tuple[str, int, str], bytes] = {}

@@ -46,8 +46,8 @@ class Exchange:
     """
 
     __slots__ = (
-        "_book", "_call", "_chunked", "_close", "_decision", "_desk", "_downstream", "_fields",
-        "_first_event", "_invocations_missing", "_keep_alive", "_kept", "_kept_bytes", "_lease", "_plan",
+        "_asked_path", "_book", "_call", "_chunked", "_close", "_decision", "_desk", "_downstream", "_fields",
+        "_first_event", "_invocations_missing_on", "_keep_alive", "_kept", "_kept_bytes", "_lease", "_plan",
         "_silent_until_ns", "_stage", "_status", "_tried", "_unread_since_ns", "chunks_allowed",
         "deadline_ns", "record", "total_deadline_ns",
     )  # fmt: skip
@@ -73,7 +73,8 @@ class Exchange:
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self._first_event: FirstEvent | None = None
-        self._invocations_missing = False
+        self._asked_path = ""
+        self._invocations_missing_on = ""
         self._chunked = False
         self._close = False
         self._unread_since_ns = 0
@@ -96,7 +97,7 @@ class Exchange:
         desk = self._desk
         now_ns = desk.clock.now_ns()
         desk.budget.invocation(now_ns)
-        desk.open.add(self)
+        desk.open[self] = None
         desk.open_exchanges += 1
         self._silent_until_ns = now_ns + self._plan.first_byte_ns
         if self._plan.total_ns is not None:
@@ -137,12 +138,13 @@ class Exchange:
             body = splice_model(body, target.model_name or "")
         fields = plan.dialect.upstream_fields(target)
         head = http1.fields_after(desk.head_start(target, path), fields, len(body))
+        self._asked_path = path
         self._stage = _WAITING
         self._wait(now_ns, plan.first_byte_ns)
         self._call = desk.upstreams.call(target, head, body, self)
 
     def _native_path(self, target: Target) -> str:
-        mapped = target.native is NativeMapping.OPENAI or self._invocations_missing
+        mapped = target.native is NativeMapping.OPENAI or self._invocations_missing_on
         if mapped or self._desk.lacks_invocations(target):
             return invocation.openai_path(self._plan.body) or ""
         return "/invocations"
@@ -309,15 +311,16 @@ class Exchange:
     def _retry_without_invocations(self, target: Target) -> bool:
         """Ask again on the OpenAI routes where a server turned out to have no ``/invocations``.
 
-        A 404 for the route means that nothing ran; the lease stays.
+        A 404 for that route means that nothing ran, and the lease stays; one for an OpenAI route is the
+        model's own answer, which says nothing of the kind.
         """
         if self._plan.path or target.native is not NativeMapping.AUTO:
             return False
-        if self._invocations_missing or self._first_event is not None:
-            return False  # that was the second answer, or told inside a stream
+        if self._asked_path != "/invocations" or self._first_event is not None:
+            return False  # another route's answer, or told inside a stream
         if self._status != 404 or invocation.openai_path(self._plan.body) is None:
             return False
-        self._invocations_missing = True
+        self._invocations_missing_on = target.target_id
         self._reset_answer()
         self._send(target, self._desk.clock.now_ns())
         return True
@@ -400,7 +403,7 @@ class Exchange:
 
     def _complete(self) -> None:
         self._release(Completed(self._take_lease()))
-        if self._invocations_missing:
+        if self._invocations_missing_on == self._target().target_id:
             self._desk.note_lacks_invocations(self._target())
         if self._chunked:
             self._downstream.write(http1.LAST_CHUNK)
@@ -445,7 +448,7 @@ class Exchange:
         self._stage = _OVER
         self._plan.body = b""
         self._kept = []
-        self._desk.open.remove(self)
+        del self._desk.open[self]
         self._desk.open_exchanges -= 1
         self.record.ended_ns = self._desk.clock.now_ns()
         self._desk.observer.invocation_ended(self.record)

@@ -49,7 +49,7 @@ class ControlPassage:
         fields.append((b"x-warmroute-principal", self._record.principal.encode()))
         fields.append((b"x-warmroute-request-id", self._record.request_id.encode()))
         fields.append((b"content-length", str(len(request.body)).encode()))
-        self._desk.open.add(self)
+        self._desk.open[self] = None
         head = http1.request_head("POST", "/", fields)
         self._call = self._desk.upstreams.call_control(head, request.body, self)
 
@@ -120,6 +120,6 @@ class ControlPassage:
     def _end(self) -> None:
         self._over = True
         self._call = None
-        self._desk.open.discard(self)
+        self._desk.open.pop(self, None)
         self._record.ended_ns = self._desk.clock.now_ns()
         self._desk.observer.invocation_ended(self._record)

@@ -285,6 +285,27 @@ def test_a_404_on_both_routes_is_the_models_own(bench):
     bench.upstreams.answer()
 
 
+def test_a_404_of_the_openai_route_is_the_models_own_where_invocations_are_known_missing(bench):
+    bench.fleet(target("i-1", native=NativeMapping.AUTO))
+    bench.desk.note_lacks_invocations(target("i-1"))
+    client, _ = bench.send(body=CHAT)
+    bench.upstreams.answer(404, b"no such model")
+    assert [call.path for call in bench.upstreams.calls] == ["/v1/chat/completions"]
+    assert json.loads(client.body)["OriginalStatusCode"] == 404
+
+
+def test_a_missing_route_is_noted_of_the_server_that_lacks_it_not_of_the_next_one(bench):
+    both = [target("i-1", native=NativeMapping.AUTO), target("i-2", native=NativeMapping.AUTO)]
+    bench.fleet(*both)
+    bench.send(body=CHAT)
+    first = bench.upstreams.last.target
+    bench.upstreams.answer(404, b"File Not Found")
+    bench.upstreams.last.sink.failed(FailureCause.CONNECT_FAILED, "refused")
+    bench.upstreams.answer()
+    assert bench.upstreams.last.target != first
+    assert not any(bench.desk.lacks_invocations(one) for one in both)
+
+
 @pytest.mark.parametrize(
     ("body", "path"),
     [(CHAT, "/v1/chat/completions"), (b'{"prompt": "a"}', "/v1/completions")],
