@@ -1,6 +1,7 @@
 """Scenarios made of a recording that the user has."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -11,7 +12,9 @@ from warmroute.workload.traces import agentic, azure, chat, mooncake, servegen
 
 ALL_OF_IT_S = 1e7
 """Longer than any recording."""
-_RECORDED: Mapping[str, Value] = {"speed": 1.0, "duration_s": ALL_OF_IT_S}
+_RECORDED: Mapping[str, Value] = {
+    "speed": 1.0, "start_max_s": 0.0, "spread_s": 0.0, "duration_s": ALL_OF_IT_S,
+}  # fmt: skip
 _PARAMETERS: Mapping[str, Mapping[str, Value]] = {
     "mooncake": _RECORDED,
     "blocks": _RECORDED,
@@ -56,7 +59,7 @@ def recording(file: str, format_name: str) -> Scenario:
     return Scenario("trace", f"{file} ({format_name})", _PARAMETERS[format_name], source, data=files)
 
 
-def _replay(file: str, format_name: str, parameters: Parameters, _: Random, read: Read) -> Source:
+def _replay(file: str, format_name: str, parameters: Parameters, rng: Random, read: Read) -> Source:
     arrivals: Iterator[Arrival]
     match format_name:
         case "mooncake":
@@ -68,8 +71,14 @@ def _replay(file: str, format_name: str, parameters: Parameters, _: Random, read
         case _:
             arrivals = chat(read(file))
     speed = parameters.number("speed")
-    end_ns = parameters.end_ns * speed
-    return Recorded((each for each in arrivals if each.at_ns < end_ns), speed=speed)
+    start_ns = round(rng.random() * parameters.ns("start_max_s"))
+    end_ns = start_ns + parameters.end_ns * speed
+    spread_ns = parameters.ns("spread_s")
+    if spread_ns:
+        moved = [replace(each, at_ns=each.at_ns + round(rng.random() * spread_ns)) for each in arrivals]
+        arrivals = iter(sorted(moved, key=lambda each: each.at_ns))
+    inside = (each for each in arrivals if start_ns <= each.at_ns < end_ns)
+    return Recorded((replace(each, at_ns=each.at_ns - start_ns) for each in inside), speed=speed)
 
 
 def _sessions(file: str, parameters: Parameters, rng: Random, read: Read) -> Source:

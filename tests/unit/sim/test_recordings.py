@@ -63,6 +63,30 @@ def test_a_recording_goes_at_its_speed_and_ends_with_the_duration(name):
     assert times(duration_s="1", speed="2") == [at // 2 for at in times(duration_s="2")]
 
 
+def test_the_seed_draws_where_in_a_recording_to_begin():
+    case = scenario("mooncake")
+    parameters = case.parameters({"start_max_s": "3", "duration_s": "1"})
+    seen = {
+        tuple((at.at_ns, at.request.runs[1]) for at in case.source(parameters, Random(seed), read).first())
+        for seed in range(20)
+    }
+    assert len(seen) > 3
+    assert all(0 <= at_ns < 1e9 for arrivals in seen for at_ns, _ in arrivals)
+    assert {len(arrivals) for arrivals in seen} == {2}
+
+
+def test_the_seed_spreads_the_arrivals_of_a_recording():
+    case = scenario("mooncake")
+
+    def times(seed):
+        parameters = case.parameters({"spread_s": "2"})
+        return [arrival.at_ns for arrival in case.source(parameters, Random(seed), read).first()]
+
+    assert times(1) == sorted(times(1)) != times(2)
+    assert len(times(1)) == 8
+    assert max(times(1)) < (4 + 2) * 1e9
+
+
 def test_a_population_is_drawn_at_its_speed():
     case = scenario("servegen")
     counts = [
