@@ -176,6 +176,11 @@ class PrefixCache:
                 self._reusable[node] = None
         hold.private = hold.cached = 0
 
+    def content(self) -> tuple[BlocksStored, ...]:
+        """Return everything that can be found now, each block after those before it in its chain."""
+        nodes = sorted(self._nodes.values(), key=lambda node: (node.depth, node.first))
+        return tuple([BlocksStored(node.first, node.count, node.depth) for node in nodes])
+
     # --- nodes ------------------------------------------------------------------------------
     def _store(self, hold: Hold, first: int, count: int) -> int:
         last = hold._last  # noqa: SLF001

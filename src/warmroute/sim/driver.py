@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from warmroute.core.decision import Lease, Refused, RoutingRequest
+from warmroute.core.decision import Lease, Refused
 from warmroute.core.events import Completed, Failed, FailureCause, FirstToken
 from warmroute.core.fleet import Target, TargetState
-from warmroute.core.ids import InstanceId, TargetId
 from warmroute.engine.prefix_cache import PrefixCache
 from warmroute.engine.profile import Profile
 from warmroute.engine.scheduler import Engine, Finished
@@ -19,8 +18,10 @@ from warmroute.engine.scheduler import Sequence as EngineSequence
 from warmroute.routing.retry import RetryBudget, may_try_again
 from warmroute.sim.clock import Agenda
 from warmroute.sim.faults import Fault, FaultKind
-from warmroute.sim.policy import Chooser, News
+from warmroute.sim.instance import Attempt, Instance
+from warmroute.sim.policy import Chooser
 from warmroute.sim.records import Record, Run
+from warmroute.sim.signals import Heard, Replayed, Signal, Signals
 from warmroute.workload.arrivals import Arrival, Source
 
 CONNECT_REFUSED_NS = 1_000_000
@@ -40,7 +41,10 @@ class Setup:
         overhead_ns: Per request, at the instance, before the engine has it.
         token_overhead_ns: The same per prompt token.
         signal_ns: How old what engines tell of their caches is when routers hear it.
+        signal_loss: Share of what they tell that a router does not get, 0 to 1.
+        signal_resync_ns: From noticing that until the engine has answered with everything it has; 0 = never.
         faults: In any order.
+        seed: Of what is random in the machines, not in the workload.
     """
 
     profile: Profile
@@ -49,35 +53,14 @@ class Setup:
     overhead_ns: int = 0
     token_overhead_ns: int = 0
     signal_ns: int = 0
+    signal_loss: float = 0.0
+    signal_resync_ns: int = 0
     faults: tuple[Fault, ...] = ()
+    seed: int = 0
 
-
-class _Instance:
-    """A model server: its engine, and what it has been given."""
-
-    __slots__ = ("alive", "engine", "open", "target", "wakes_ns")
-
-    def __init__(self, number: int, profile: Profile, *, record: bool) -> None:
-        name = f"instance-{number}"
-        self.engine = Engine(profile, record=record)
-        self.alive = True
-        self.open: dict[int, _Attempt] = {}
-        self.wakes_ns = -1
-        self.target: Target | None = Target(TargetId(name), InstanceId(name), 1, "127.0.0.1", 8000 + number)
-
-
-class _Attempt:
-    """One invocation on its way, with its present attempt."""
-
-    __slots__ = ("asked", "chooser", "instance", "lease", "record", "tried")
-
-    def __init__(self, record: Record, chooser: Chooser, asked: RoutingRequest) -> None:
-        self.record = record
-        self.chooser = chooser
-        self.asked = asked
-        self.tried: tuple[str, ...] = ()
-        self.lease: Lease | None = None
-        self.instance: _Instance | None = None
+    def stream(self, name: str) -> Random:
+        """Return a source of randomness of its own, the same one under any PYTHONHASHSEED."""
+        return Random(f"{self.seed} {name}")  # noqa: S311  (a simulation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +71,18 @@ class _Came:
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    attempt: _Attempt
+    attempt: Attempt
     lease: Lease
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    attempt: _Attempt
+    attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
 class _StepsEnd:
-    instance: _Instance
+    instance: Instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +95,7 @@ class _Deadline:
     chooser: Chooser
 
 
-@dataclass(frozen=True, slots=True)
-class _Heard:
-    news: News
-
-
-_Event = _Came | _Reached | _Refused | _StepsEnd | Fault | _Told | _Deadline | _Heard
+_Event = _Came | _Reached | _Refused | _StepsEnd | Fault | _Told | _Deadline | Signal
 
 
 class Simulation:
@@ -144,13 +122,20 @@ class Simulation:
         self._rng = rng
         self._stopwatch = stopwatch
         self._agenda: Agenda[_Event] = Agenda()
-        self._listeners = [chooser for chooser in choosers if chooser.wants_events]
+        self._signals = Signals(
+            [chooser for chooser in choosers if chooser.wants_events],
+            self._agenda.add,
+            delay_ns=setup.signal_ns,
+            loss=setup.signal_loss,
+            resync_ns=setup.signal_resync_ns,
+            rng=setup.stream("signals"),
+        )
         self._instances = [self._new_instance(number) for number in range(setup.instances)]
-        self._by_name: dict[str, _Instance] = {}
+        self._by_name: dict[str, Instance] = {}
         self._version = 0
         self._budget = RetryBudget()
         self._ideal = PrefixCache(IDEAL_BLOCKS)
-        self._dirty: dict[_Instance, None] = {}
+        self._dirty: dict[Instance, None] = {}
         self._listed: Iterator[Arrival] = iter(())
         self._ended = dict.fromkeys(("completed", "failed", "rejected"), 0)
         for instance in self._instances:
@@ -191,8 +176,8 @@ class Simulation:
             case _Deadline(chooser):
                 chooser.on_deadline(self._agenda.now_ns)
                 self._watch(chooser)
-            case _Heard(news):
-                self._heard(news)
+            case Heard() | Replayed():
+                self._signals.happen(event, self._agenda.now_ns)
             case _Told():
                 self._tell()
             case Fault():
@@ -211,7 +196,7 @@ class Simulation:
         routers = self._choosers
         chooser = routers[int(self._rng.random() * len(routers))] if len(routers) > 1 else routers[0]
         self._budget.invocation(self._agenda.now_ns)
-        self._decide(_Attempt(record, chooser, chooser.asked(arrival.request)))
+        self._decide(Attempt(record, chooser, chooser.asked(arrival.request)))
 
     def _ideal_tokens(self, arrival: Arrival) -> int:
         request, block = arrival.request, self._setup.profile.block_tokens
@@ -223,7 +208,7 @@ class Simulation:
         self._ideal.release(hold)
         return min(found, (request.prompt_tokens - 1) // block) * block
 
-    def _decide(self, attempt: _Attempt) -> None:
+    def _decide(self, attempt: Attempt) -> None:
         now_ns = self._agenda.now_ns
         record, request = attempt.record, attempt.record.arrival.request
         began = self._stopwatch() if self._stopwatch else 0
@@ -249,7 +234,7 @@ class Simulation:
         overhead = self._setup.overhead_ns + self._setup.token_overhead_ns * request.prompt_tokens
         self._agenda.add(now_ns + overhead, _Reached(attempt, decision.lease))
 
-    def _reached(self, attempt: _Attempt, lease: Lease) -> None:
+    def _reached(self, attempt: Attempt, lease: Lease) -> None:
         instance, record = attempt.instance, attempt.record
         if lease is not attempt.lease or instance is None:
             return  # its instance died meanwhile
@@ -269,7 +254,7 @@ class Simulation:
         instance.engine.submit(sequence, self._agenda.now_ns * 1000)
         self._dirty[instance] = None
 
-    def _steps_end(self, instance: _Instance) -> None:
+    def _steps_end(self, instance: Instance) -> None:
         engine, now_ns = instance.engine, self._agenda.now_ns
         if not instance.alive or engine.ends_ps is None or engine.ends_ps > now_ns * 1000:
             return  # an arrival cut these steps short, and a newer event ends them
@@ -289,39 +274,24 @@ class Simulation:
                 attempt.chooser.apply(FirstToken(attempt.lease), now_ns)
         self._dirty[instance] = None
 
-    def _wake(self, instance: _Instance) -> None:
+    def _wake(self, instance: Instance) -> None:
         """Let an engine plan, now that everything of this time has happened, and note when it is due."""
         if not instance.alive:
             return
         instance.engine.plan(self._agenda.now_ns * 1000)
         if instance.engine.cache.events:
-            self._publish(instance)
+            self._signals.publish(instance, self._agenda.now_ns)
         ends_ps = instance.engine.ends_ps
         if ends_ps is not None and (wakes_ns := -(-ends_ps // 1000)) != instance.wakes_ns:
             instance.wakes_ns = wakes_ns
             self._agenda.add(wakes_ns, _StepsEnd(instance))
 
-    def _publish(self, instance: _Instance) -> None:
-        """Let the routers know, sooner or later, what changed in a cache."""
-        cache, target = instance.engine.cache, instance.target
-        assert target is not None, "a living instance has a target"
-        news = News(target.target_id, target.generation, tuple(cache.events))
-        cache.events.clear()
-        if self._setup.signal_ns:
-            self._agenda.add(self._agenda.now_ns + self._setup.signal_ns, _Heard(news))
-        else:
-            self._heard(news)
-
-    def _heard(self, news: News) -> None:
-        for chooser in self._listeners:
-            chooser.learn(news, self._agenda.now_ns)
-
     # --- ends -------------------------------------------------------------------------------
-    def _release(self, attempt: _Attempt, event: Completed | Failed) -> None:
+    def _release(self, attempt: Attempt, event: Completed | Failed) -> None:
         attempt.lease = attempt.instance = None
         attempt.chooser.apply(event, self._agenda.now_ns)
 
-    def _failed(self, attempt: _Attempt, cause: FailureCause) -> None:
+    def _failed(self, attempt: Attempt, cause: FailureCause) -> None:
         assert attempt.lease is not None, "an attempt that fails has a lease"
         now_ns = self._agenda.now_ns
         target = attempt.lease.target.target_id
@@ -353,10 +323,10 @@ class Simulation:
             self._agenda.add(following.at_ns, _Came(following, from_list=False))
 
     # --- the fleet --------------------------------------------------------------------------
-    def _new_instance(self, number: int) -> _Instance:
-        return _Instance(number, self._setup.profile, record=bool(self._listeners))
+    def _new_instance(self, number: int) -> Instance:
+        return Instance(number, Engine(self._setup.profile, record=self._signals.wanted))
 
-    def _announce(self, instance: _Instance) -> None:
+    def _announce(self, instance: Instance) -> None:
         assert instance.target is not None, "a new instance has a target"
         self._by_name[instance.target.target_id] = instance
         self.run.targets.append(instance.target.target_id)

@@ -6,7 +6,7 @@ from random import Random
 from typing import Protocol
 
 from warmroute.core.decision import NO_PROMPT, Decision, RoutingRequest
-from warmroute.core.events import AttemptEvent, EventsLost, TextBlocksRemoved, TextBlocksStored
+from warmroute.core.events import AttemptEvent, CacheCleared, EventsLost, TextBlocksRemoved, TextBlocksStored
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, VariantName
 from warmroute.engine.prefix_cache import BlockEvent, BlocksStored
@@ -42,12 +42,14 @@ class News:
         generation: Of the target.
         events: In order; blocks of the engine's own size.
         lost: Something before these was not heard of.
+        snapshot: The events are everything there is in the cache, as if it had been empty before.
     """
 
     target_id: str
     generation: int
     events: tuple[BlockEvent, ...]
     lost: bool = False
+    snapshot: bool = False
 
 
 class Chooser(Protocol):
@@ -158,6 +160,8 @@ class LiveChooser:
         """Tell the router in its own text blocks."""
         if news.lost:
             self._router.learn(EventsLost(news.target_id, news.generation, "gap"), now_ns)
+        if news.snapshot:
+            self._router.learn(CacheCleared(news.target_id, news.generation), now_ns)
         for event in news.events:
             blocks = text_blocks(event.first, event.count, event.depth)
             if not blocks:

@@ -24,6 +24,8 @@ COMMON: Mapping[str, Value] = {
     "overhead_ms": 33.0,
     "overhead_us_per_token": 0.0,
     "signal_ms": 0.0,
+    "signal_loss": 0.0,
+    "signal_resync_ms": 0.0,
     "prefix_length": 4096,
     "threshold": 0,
     "routers": 1,
@@ -42,6 +44,8 @@ PARAMETER_HELP: Mapping[str, str] = {
     "overhead_ms": "Per request at the instance before its engine has it: HTTP, tokenizer, queues.",
     "overhead_us_per_token": "The same per prompt token.",
     "signal_ms": "Age of what engines tell of their caches when routers hear it.",
+    "signal_loss": "Share of it that a router does not get, 0 to 1.",
+    "signal_resync_ms": "From noticing that until the engine has told all it has; 0 = never.",
     "prefix_length": "PrefixLength of PREFIX_AWARE, in characters.",
     "threshold": "ConcurrencyThreshold of PREFIX_AWARE; 0 lets the scenario choose.",
     "routers": "Routers that share nothing.",
@@ -51,12 +55,15 @@ PARAMETER_HELP: Mapping[str, str] = {
     "fault_s": "When; 0 is half of the duration.",
     "fault_instance": "Which instance, from 0.",
     "fault_notice_ms": "After a kill: until the routers are told.",
+    "start_max_s": "The seed draws where in the recording to begin, up to here.",
+    "spread_s": "The seed moves every arrival of a recording by up to so much; 0 replays it as it is.",
 }
 
 _POSITIVE = frozenset({
     "instances", "routers", "prefix_length", "compute_scale", "duration_s", "clients", "prefixes", "uses",
     "prompts", "sessions", "speed", "unique_tokens", "output_tokens", "turns_min", "context_tokens",
 })  # fmt: skip
+_SHARES = frozenset({"hot", "signal_loss"})
 
 
 class Parameters:
@@ -146,12 +153,8 @@ def _validate(values: Mapping[str, Value]) -> None:
     if values["fault"] not in ("", *FaultKind):
         raise ConfigurationError(f"fault must be empty, kill, drain or add, got {values['fault']}")
     for name, value in values.items():
-        if isinstance(value, str):
-            continue
-        if not isfinite(value) or value < 0:
-            raise ConfigurationError(f"{name} must be 0 or more, got {value}")
-        if not value and name in _POSITIVE:
-            raise ConfigurationError(f"{name} must be more than 0, got {value}")
+        if not isinstance(value, str):
+            _validate_number(name, value)
     if float(values["warmup_s"]) >= float(values["duration_s"]):
         raise ConfigurationError(
             f"warmup_s must be less than duration_s ({values['duration_s']}), got {values['warmup_s']}"
@@ -162,6 +165,15 @@ def _validate(values: Mapping[str, Value]) -> None:
         raise ConfigurationError(
             f"fault_instance must be below instances ({values['instances']}), got {values['fault_instance']}"
         )
+
+
+def _validate_number(name: str, value: float) -> None:
+    if not isfinite(value) or value < 0:
+        raise ConfigurationError(f"{name} must be 0 or more, got {value}")
+    if not value and name in _POSITIVE:
+        raise ConfigurationError(f"{name} must be more than 0, got {value}")
+    if value > 1 and name in _SHARES:
+        raise ConfigurationError(f"{name} must be a share from 0 to 1, got {value}")
 
 
 def run_scenario(
@@ -202,7 +214,10 @@ def run_scenario(
         overhead_ns=parameters.ns("overhead_ms"),
         token_overhead_ns=round(parameters.number("overhead_us_per_token") * 1000),
         signal_ns=parameters.ns("signal_ms"),
+        signal_loss=parameters.number("signal_loss"),
+        signal_resync_ns=parameters.ns("signal_resync_ms"),
         faults=_faults(parameters),
+        seed=seed,
     )
     return simulate(setup, choosers, Random(f"{seed} balancer"), stopwatch=stopwatch)  # noqa: S311
 

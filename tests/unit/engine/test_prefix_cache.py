@@ -125,6 +125,19 @@ def test_stored_blocks_say_how_many_are_before_them():
     ]
 
 
+def test_the_content_is_told_with_the_start_of_every_chain_first():
+    cache = PrefixCache(20)
+    run_through(cache, [(0, 4), (30, 4)])
+    run_through(cache, [(0, 2), (50, 3)])
+    assert cache.content() == (
+        BlocksStored(0, 2, 0),
+        BlocksStored(2, 2, 2),
+        BlocksStored(50, 3, 2),
+        BlocksStored(30, 4, 4),
+    )
+    assert PrefixCache(20).content() == ()
+
+
 def test_publishing_more_than_was_reserved_is_a_broken_assumption():
     cache = PrefixCache(20)
     hold = cache.pin([(0, 6)], 0)
@@ -211,6 +224,8 @@ def test_every_history_ends_like_one_kept_block_by_block(blocks, steps):
         open_holds.append((hold, chain))
         assert (cache.used, cache.loose) == (slow.pinned(), len(slow.free))
         assert cache.used + cache.loose <= blocks
+    told = {block for each in cache.content() for block in range(each.first, each.first + each.count)}
+    assert told == set(slow.references)
     for event in cache.events:
         span = set(range(event.first, event.first + event.count))
         known = known | span if isinstance(event, BlocksStored) else known - span

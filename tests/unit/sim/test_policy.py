@@ -5,11 +5,12 @@ from random import Random
 import pytest
 
 from warmroute.core.decision import NO_PROMPT
-from warmroute.core.events import Completed, Failed, FailureCause
+from warmroute.core.events import CacheCleared, Completed, Failed, FailureCause, TextBlocksStored
 from warmroute.core.fleet import Target
+from warmroute.engine.prefix_cache import BlocksStored
 from warmroute.routing.key import partition, text_key
 from warmroute.sim import policy
-from warmroute.sim.policy import POLICIES, Settings
+from warmroute.sim.policy import POLICIES, News, Settings
 from warmroute.workload.prompts import Request, text_of
 
 SETTINGS = Settings(prefix_length=1024, concurrency_threshold=2)
@@ -89,3 +90,14 @@ def test_fleets_come_in_order():
     made = chooser("RANDOM")
     with pytest.raises(AssertionError, match="in order of their versions"):
         made.apply_targets(1, TARGETS)
+
+
+def test_everything_an_engine_has_is_told_as_an_emptied_cache_and_what_is_in_it(monkeypatch):
+    made, learnt = chooser("KV_AWARE"), []
+    monkeypatch.setattr(made._router, "learn", lambda event, now_ns: learnt.append((now_ns, event)))
+    made.learn(News("instance-1", 4, (BlocksStored(0, 29, 0), BlocksStored(900, 3, 29)), snapshot=True), 7)
+    # The second piece is shorter than the way to the end of a text block.
+    assert learnt == [
+        (7, CacheCleared("instance-1", 4)),
+        (7, TextBlocksStored("instance-1", 4, (14, 28))),
+    ]
