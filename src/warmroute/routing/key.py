@@ -4,6 +4,9 @@ Key version 1. The hash is over length-prefixed fields, so that no two different
 same bytes: the partition (key version, endpoint, variant, and whatever partitions the engine's
 cache), the caller's own id, and the start of the prompt. It never changes silently: another rule
 is another version, and the version is part of every key.
+
+The chain of KV_AWARE's text blocks begins with the same partition, so that what tells two keys apart
+because the engine's cache tells them apart (component, adapter, tenant) tells two chains apart as well.
 """
 
 from xxhash import xxh3_64_intdigest
@@ -13,16 +16,40 @@ TEXT_BLOCK_CHARACTERS = 1024
 """Characters (OpenAI) or bytes (native) in a text block of KV_AWARE."""
 
 
-def partition(*, endpoint: str, variant: str, adapter: str = "", tenant: str = "") -> bytes:
-    """Return the part of the key that is the same for every request of a variant, computed once.
+_COMPONENT_VERSION = f"{KEY_VERSION} component"
+"""First field of a partition with a component. The first field says which fields follow: keys of endpoints
+without components are what they were before there were any."""
+
+
+def partition(
+    *, endpoint: str, variant: str, component: str = "", adapter: str = "", tenant: str = ""
+) -> bytes:
+    """Return the part of the key that many requests have in common: what they must share to share a cache.
 
     Args:
         endpoint: Endpoint name.
         variant: Variant name.
+        component: Inference component that carries the model, the base component of an adapter; ``""`` on
+            endpoints of one model.
         adapter: LoRA adapter; engines do not share cache between adapters.
         tenant: Cache salt of the tenant.
+
+    Cost:
+        About 1.5 µs: computed once per variant, component and adapter (`VariantBook.head_of`).
     """
-    return b"".join(_field(part) for part in (str(KEY_VERSION), endpoint, variant, adapter, tenant))
+    fields = (endpoint, variant, adapter, tenant)
+    if component:
+        return b"".join([_field(part) for part in (_COMPONENT_VERSION, component, *fields)])
+    return b"".join([_field(part) for part in (str(KEY_VERSION), *fields)])
+
+
+def order_key(head: bytes) -> int:
+    """Return the key of a partition itself: the order in which an adapter's copies are tried.
+
+    Args:
+        head: From `partition`.
+    """
+    return xxh3_64_intdigest(head)
 
 
 def native_key(head: bytes, body: bytes, prefix_length: int, prefix_aware_id: str) -> int | None:
@@ -65,6 +92,61 @@ def text_key(head: bytes, text: str, prefix_length: int, cache_key: str) -> int 
         return None
     # surrogatepass: JSON may carry a lone surrogate, which has no UTF-8 form; it is still a character.
     return _digest(head, cache_key, text[:prefix_length].encode("utf-8", "surrogatepass"))
+
+
+def byte_chain(head: bytes, body: bytes, *, caller_id: str = "") -> tuple[int, ...]:
+    """Return the chained hashes of a native body's whole blocks of `TEXT_BLOCK_CHARACTERS` bytes.
+
+    Two chains agree up to a block exactly when partition, caller's id and all bytes up to the end of that
+    block agree (but for 64-bit collisions).
+
+    Args:
+        head: From `partition`.
+        body: The raw request body.
+        caller_id: An id that shall tell chains apart; ``""`` for none. The ids of PREFIX_AWARE are hints
+            and no partition of an engine's cache: a chain that is to say what is in a cache has none.
+
+    Returns:
+        One 64-bit hash per whole block, the first block's first; empty for a body shorter than a block.
+
+    Cost:
+        About 7 µs for 32 KB.
+    """
+    link = xxh3_64_intdigest(head + _field(caller_id))
+    view = memoryview(body)  # slices of it are not copies: half the time
+    chain = []
+    for end in range(TEXT_BLOCK_CHARACTERS, len(body) + 1, TEXT_BLOCK_CHARACTERS):
+        link = xxh3_64_intdigest(view[end - TEXT_BLOCK_CHARACTERS : end], link)
+        chain.append(link)
+    return tuple(chain)
+
+
+def text_chain(head: bytes, text: str, *, caller_id: str = "") -> tuple[int, ...]:
+    """Return the chained hashes of a prompt's whole blocks of `TEXT_BLOCK_CHARACTERS` code points.
+
+    Args:
+        head: From `partition`.
+        text: The prompt's text, in order.
+        caller_id: As in `byte_chain`.
+
+    Returns:
+        As `byte_chain`, and the same as it for text that is ASCII.
+
+    Cost:
+        About 8 µs for 32 KB of ASCII, 13 µs for 32 KB of Chinese, 20 µs for English with a few accents.
+    """
+    if text.isascii():
+        return byte_chain(head, text.encode("ascii"), caller_id=caller_id)
+    link = xxh3_64_intdigest(head + _field(caller_id))
+    chain = []
+    for end in range(TEXT_BLOCK_CHARACTERS, len(text) + 1, TEXT_BLOCK_CHARACTERS):
+        block = text[end - TEXT_BLOCK_CHARACTERS : end]
+        # What a block is hashed as depends on that block alone, not on what follows it. UTF-32 takes a third
+        # of the time of UTF-8; a block of it is four times as long, so never the bytes of an ASCII block.
+        encoding = "ascii" if block.isascii() else "utf-32-le"
+        link = xxh3_64_intdigest(block.encode(encoding, "surrogatepass"), link)
+        chain.append(link)
+    return tuple(chain)
 
 
 def _digest(head: bytes, caller_id: str, prompt: bytes) -> int:

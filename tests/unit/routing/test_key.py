@@ -3,7 +3,16 @@ from struct import pack
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from warmroute.routing.key import KEY_VERSION, native_key, partition, text_key
+from warmroute.routing.key import (
+    KEY_VERSION,
+    TEXT_BLOCK_CHARACTERS,
+    byte_chain,
+    native_key,
+    order_key,
+    partition,
+    text_chain,
+    text_key,
+)
 
 HEAD = partition(endpoint="llm", variant="AllTraffic")
 N = 1024
@@ -167,3 +176,104 @@ def test_an_id_alone_makes_a_key():
 def test_an_id_makes_another_key_of_the_same_prompt():
     keys = {text_key(HEAD, "hi", N, caller) for caller in ("", "1", "11", "2")}
     assert len(keys) == 4
+
+
+# --- components -------------------------------------------------------------------------------
+def test_an_endpoint_without_components_has_the_partition_it_had_before_there_were_any():
+    assert partition(endpoint="e", variant="v", component="") == partition(endpoint="e", variant="v")
+
+
+def test_a_components_keys_of_version_1_are_pinned():
+    head = partition(endpoint="e", variant="v", component="c", adapter="a", tenant="t")
+    fields = (f"{KEY_VERSION} component", "c", "e", "v", "a", "t")
+    assert head == b"".join(len(field).to_bytes(4, "big") + field.encode() for field in fields)
+    assert text_key(head, "hi", N, "") == 0x2E109E21255211F4
+
+
+SIMILAR = [("", ""), ("1", ""), ("", "1"), ("11", ""), ("1", "1")]
+
+
+def test_two_components_keys_differ_though_the_text_is_the_same():
+    heads = [partition(endpoint="e", variant="v", component=c, adapter=a) for c, a in SIMILAR]
+    assert len({text_key(head, "hi", N, "") for head in heads}) == len(SIMILAR)
+
+
+def test_an_order_key_is_the_hash_of_its_partition():
+    assert order_key(HEAD) == xxh3_64_intdigest(HEAD)
+
+
+# --- chains of text blocks --------------------------------------------------------------------
+BLOCK = TEXT_BLOCK_CHARACTERS
+
+
+def chain_by_hand(head, blocks, caller_id=""):
+    """The chain, written down a second time."""
+    link = xxh3_64_intdigest(head + len(caller_id).to_bytes(4, "big") + caller_id.encode())
+    links = []
+    for block in blocks:
+        link = xxh3_64_intdigest(block, seed=link)
+        links.append(link)
+    return tuple(links)
+
+
+def test_chains_of_version_1_are_pinned():
+    assert text_chain(HEAD, "a" * BLOCK + "é" * BLOCK) == (0x92DA0737135CFED1, 0xB31031F6C2D5C927)
+    pinned = (0x55A7B64A7FAA355F, 0x63A961BB823324E5)
+    assert byte_chain(HEAD, bytes(range(256)) * 8, caller_id="1") == pinned
+
+
+def test_each_link_is_the_hash_of_its_block_seeded_with_the_link_before():
+    assert byte_chain(HEAD, b"a" * BLOCK + b"b" * BLOCK) == chain_by_hand(HEAD, [b"a" * BLOCK, b"b" * BLOCK])
+
+
+def test_a_text_block_beyond_ascii_is_hashed_as_its_code_points():
+    assert text_chain(HEAD, "a" * BLOCK + "é" * BLOCK, caller_id="11") == chain_by_hand(
+        HEAD, [b"a" * BLOCK, b"\xe9\x00\x00\x00" * BLOCK], "11"
+    )
+
+
+@pytest.mark.parametrize(
+    ("length", "blocks"),
+    [(0, 0), (BLOCK - 1, 0), (BLOCK, 1), (BLOCK + 1, 1), (2 * BLOCK - 1, 1), (2 * BLOCK, 2)],
+)
+def test_a_chain_has_whole_blocks_only(length, blocks):
+    chains = byte_chain(HEAD, b"x" * length), text_chain(HEAD, "x" * length), text_chain(HEAD, "é" * length)
+    assert [len(chain) for chain in chains] == [blocks] * 3
+
+
+def test_ascii_text_has_the_chain_of_its_bytes():
+    text = "".join(chr(32 + i % 90) for i in range(3 * BLOCK))
+    assert text_chain(HEAD, text) == byte_chain(HEAD, text.encode())
+
+
+def test_what_follows_a_block_changes_nothing_of_its_hash():
+    plain, accented = "a" * BLOCK, "a" * BLOCK + "é" * BLOCK
+    assert text_chain(HEAD, plain) == text_chain(HEAD, accented)[:1]
+
+
+def test_one_character_changes_its_block_and_all_after_it():
+    one, other = "a" * 4 * BLOCK, "a" * 2 * BLOCK + "b" + "a" * (2 * BLOCK - 1)
+    assert [a == b for a, b in zip(text_chain(HEAD, one), text_chain(HEAD, other), strict=True)] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_lone_surrogate_is_a_character_of_its_block():
+    assert text_chain(HEAD, "\ud800" * BLOCK) != text_chain(HEAD, "\ud801" * BLOCK)
+
+
+@pytest.mark.parametrize("field", ["component", "adapter", "tenant"])
+def test_whatever_partitions_the_cache_partitions_key_and_chain_alike(field):
+    text = "a" * 2 * BLOCK
+    heads = [partition(endpoint="e", variant="v", **{field: name}) for name in ("", "1", "11")]
+    keys = {text_key(head, text, N, "") for head in heads}
+    chains = {text_chain(head, text)[place] for head in heads for place in range(2)}
+    assert (len(keys), len(chains)) == (3, 6)
+    assert len({native_key(head, text.encode(), N, "") for head in heads}) == 3
+
+
+def test_a_callers_id_partitions_key_and_chain_alike():
+    text = "a" * BLOCK
+    callers = ("", "1", "11", "2")
+    assert len({text_key(HEAD, text, N, caller) for caller in callers}) == 4
+    assert len({text_chain(HEAD, text, caller_id=caller) for caller in callers}) == 4
