@@ -42,9 +42,14 @@ class Profile:
     batch_tokens: int = 8192
     sequences_max: int = 256
 
-    def scaled(self, compute: float) -> "Profile":
-        """Return the same with a prefill that costs ``compute`` times as much, for sensitivity runs."""
-        return replace(self, token_ms=self.token_ms * compute, prefill_ms=self.prefill_ms * compute)
+    def scaled(self, compute: float, *, cache: float = 1.0) -> "Profile":
+        """Return the same with ``compute`` times the cost of a prefill and ``cache`` times the cache."""
+        return replace(
+            self,
+            token_ms=self.token_ms * compute,
+            prefill_ms=self.prefill_ms * compute,
+            kv_blocks=max(1, round(self.kv_blocks * cache)),
+        )
 
 
 _ALL = (

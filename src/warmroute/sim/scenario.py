@@ -21,6 +21,7 @@ COMMON: Mapping[str, Value] = {
     "instances": 7,
     "profile": "llama-3.1-70b-8xh100",
     "compute_scale": 1.0,
+    "cache_scale": 1.0,
     "overhead_ms": 33.0,
     "overhead_us_per_token": 0.0,
     "signal_ms": 0.0,
@@ -41,6 +42,7 @@ PARAMETER_HELP: Mapping[str, str] = {
     "instances": "Model servers at the start.",
     "profile": "Engine profile of every instance.",
     "compute_scale": "Factor on the cost of prompt tokens, for sensitivity runs.",
+    "cache_scale": "Factor on the size of every instance's cache.",
     "overhead_ms": "Per request at the instance before its engine has it: HTTP, tokenizer, queues.",
     "overhead_us_per_token": "The same per prompt token.",
     "signal_ms": "Age of what engines tell of their caches when routers hear it.",
@@ -60,8 +62,9 @@ PARAMETER_HELP: Mapping[str, str] = {
 }
 
 _POSITIVE = frozenset({
-    "instances", "routers", "prefix_length", "compute_scale", "duration_s", "clients", "prefixes", "uses",
-    "prompts", "sessions", "speed", "unique_tokens", "output_tokens", "turns_min", "context_tokens",
+    "instances", "routers", "prefix_length", "compute_scale", "cache_scale", "duration_s", "clients",
+    "prefixes", "uses", "prompts", "sessions", "speed", "unique_tokens", "output_tokens", "turns_min",
+    "context_tokens",
 })  # fmt: skip
 _SHARES = frozenset({"hot", "signal_loss"})
 
@@ -208,7 +211,9 @@ def run_scenario(
         for number in range(parameters.whole("routers"))
     ]
     setup = Setup(
-        profile=PROFILES[parameters.text("profile")].scaled(parameters.number("compute_scale")),
+        profile=PROFILES[parameters.text("profile")].scaled(
+            parameters.number("compute_scale"), cache=parameters.number("cache_scale")
+        ),
         instances=parameters.whole("instances"),
         source=scenario.source(parameters, Random(f"{seed} workload"), read),  # noqa: S311
         overhead_ns=parameters.ns("overhead_ms"),

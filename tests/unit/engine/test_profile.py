@@ -1,5 +1,7 @@
 """The parameter sets, by the names that users type."""
 
+from dataclasses import replace
+
 import pytest
 
 from warmroute.engine.profile import PROFILES
@@ -40,3 +42,9 @@ def test_a_scaled_profile_costs_more_per_prompt_token_and_nothing_else():
     scaled = profile.scaled(2)
     assert (scaled.token_ms, scaled.prefill_ms) == (0.075, 1.12)
     assert (scaled.step_ms, scaled.context_ms, scaled.kv_blocks) == (10.7, 14.1, 84_375)
+
+
+def test_a_cache_may_be_scaled_alone():
+    profile = PROFILES["llama-3.1-70b-8xh100"]
+    assert profile.scaled(1, cache=0.25) == replace(profile, kv_blocks=21_094)
+    assert profile.scaled(1, cache=0).kv_blocks == 1

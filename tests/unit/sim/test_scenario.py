@@ -37,7 +37,7 @@ def test_own_defaults_come_before_common_ones_and_overrides_before_both():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"clents": "3"}, "aws-long has no parameter clents; it has clients, compute_scale"),
+        ({"clents": "3"}, "aws-long has no parameter clents; it has cache_scale, clients, compute_scale"),
         ({"clients": "many"}, "clients must be a whole number, got many"),
         ({"think_s": "x"}, "think_s must be a number, got x"),
         ({"profile": "a100"}, "profile must be one of llama-3.1-70b-8xh100, .*, got a100"),
@@ -87,3 +87,8 @@ def test_a_dearer_prompt_takes_longer():
 
 def test_several_routers_run_side_by_side():
     assert {record.outcome for record in go(routers="3").records} == {"completed"}
+
+
+def test_smaller_caches_hit_less():
+    full, quarter = [metrics_of(go(cache_scale=scale, prefixes="6")) for scale in ("1", "0.02")]
+    assert quarter.hit_rate < full.hit_rate
