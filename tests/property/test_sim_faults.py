@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from warmroute.engine.profile import PROFILES
 from warmroute.sim.driver import Setup, simulate
 from warmroute.sim.faults import Fault, FaultKind
-from warmroute.sim.policy import POLICIES, Settings
+from warmroute.sim.policies import POLICIES
+from warmroute.sim.policy import Settings
 from warmroute.workload.arrivals import NS_PER_S, ClosedLoop
 from warmroute.workload.prompts import Lengths, RenewedPrefixes
 

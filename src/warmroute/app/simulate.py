@@ -14,7 +14,7 @@ from pathlib import Path
 from warmroute.core.errors import ConfigurationError
 from warmroute.sim.cases import CASES
 from warmroute.sim.metrics import metrics_of
-from warmroute.sim.policy import POLICIES
+from warmroute.sim.policies import POLICIES
 from warmroute.sim.recordings import recording
 from warmroute.sim.scenario import Parameters, Scenario, run_scenario
 from warmroute.workload.traces import TraceError

@@ -21,7 +21,7 @@ SHORTHANDS = ("instances", "profile", "speed", "routers")
 
 @click.command(context_settings={"show_default": True})
 @click.argument("what", nargs=-1, required=True, metavar="CASE… | list | trace FILE")
-@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Repeatable; all without it.")
+@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Repeatable; SageMaker's without it.")
 @click.option("--seeds", default=3, type=click.IntRange(1, 1000), help="Runs of every case and policy.")
 @click.option("--first-seed", default=1, type=click.IntRange(0), help="Seed of the first of them.")
 @click.option(
@@ -64,7 +64,7 @@ def simulate(
     Cases made of recordings read them below the directory that WARMROUTE_DATA names.
     """  # noqa: D301  (\b keeps click from joining the lines)
     from warmroute.app.simulate import Job, data_directory, scenario_of
-    from warmroute.sim.policy import POLICIES
+    from warmroute.sim.policy import LIVE_POLICIES
 
     if what[0] == "list":
         return _list(what[1:])
@@ -81,7 +81,7 @@ def simulate(
     todo = [
         Job(case, overrides, policy, seed, data, file, format_name or "")
         for case in cases
-        for policy in dict.fromkeys(policies or POLICIES)
+        for policy in dict.fromkeys(policies or LIVE_POLICIES)
         for seed in range(first_seed, first_seed + seeds)
     ]
     for job in todo:

@@ -27,10 +27,14 @@ class Settings:
     Attributes:
         prefix_length: Characters of the routing key.
         concurrency_threshold: In-flight requests at which an instance is full.
+        cache_blocks: Blocks in the cache of every instance, as engines report it; 0 = not known.
+        prefill_tokens_per_s: Of an idle instance with a full step's prompt, as an operator measures it.
     """
 
     prefix_length: int
     concurrency_threshold: int
+    cache_blocks: int = 0
+    prefill_tokens_per_s: float = 15_928.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +218,11 @@ def _kv_aware_estimated(_: Settings, rng: Random) -> Chooser:
     return LiveChooser(Routing(RoutingStrategy.KV_AWARE), rng)
 
 
-POLICIES: Mapping[str, ChooserMaker] = {
+LIVE_POLICIES: Mapping[str, ChooserMaker] = {
     RoutingStrategy.RANDOM.value: _random,
     RoutingStrategy.LEAST_OUTSTANDING_REQUESTS.value: _least_outstanding,
     RoutingStrategy.PREFIX_AWARE.value: _prefix_aware,
     RoutingStrategy.KV_AWARE.value: _kv_aware,
     f"{RoutingStrategy.KV_AWARE.value}:estimated": _kv_aware_estimated,
 }
-"""Every policy by its name. Another one is another entry: whatever has the face of a `Chooser`."""
+"""SageMaker's strategies, by the code that serves live traffic; `warmroute.sim.policies` has all policies."""

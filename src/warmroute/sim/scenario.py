@@ -6,10 +6,12 @@ from math import isfinite
 from random import Random
 
 from warmroute.core.errors import ConfigurationError
-from warmroute.engine.profile import PROFILES
+from warmroute.engine.profile import PROFILES, Profile
+from warmroute.engine.step import StepCost
 from warmroute.sim.driver import Setup, simulate
 from warmroute.sim.faults import Fault, FaultKind
-from warmroute.sim.policy import POLICIES, Settings
+from warmroute.sim.policies import POLICIES
+from warmroute.sim.policy import Settings
 from warmroute.sim.records import Run
 from warmroute.workload.arrivals import NS_PER_S, Source
 
@@ -201,9 +203,14 @@ def run_scenario(
         read: Gives the data files.
         stopwatch: Returns nanoseconds of a real clock, to measure decisions.
     """
+    profile = PROFILES[parameters.text("profile")].scaled(
+        parameters.number("compute_scale"), cache=parameters.number("cache_scale")
+    )
     settings = Settings(
         prefix_length=parameters.whole("prefix_length"),
         concurrency_threshold=parameters.whole("threshold") or scenario.threshold(parameters),
+        cache_blocks=profile.kv_blocks,
+        prefill_tokens_per_s=_prefill_tokens_per_s(profile),
     )
     # Seeded by text: independent streams, and the same ones under any PYTHONHASHSEED.
     choosers = [
@@ -211,9 +218,7 @@ def run_scenario(
         for number in range(parameters.whole("routers"))
     ]
     setup = Setup(
-        profile=PROFILES[parameters.text("profile")].scaled(
-            parameters.number("compute_scale"), cache=parameters.number("cache_scale")
-        ),
+        profile=profile,
         instances=parameters.whole("instances"),
         source=scenario.source(parameters, Random(f"{seed} workload"), read),  # noqa: S311
         overhead_ns=parameters.ns("overhead_ms"),
@@ -225,6 +230,12 @@ def run_scenario(
         seed=seed,
     )
     return simulate(setup, choosers, Random(f"{seed} balancer"), stopwatch=stopwatch)  # noqa: S311
+
+
+def _prefill_tokens_per_s(profile: Profile) -> float:
+    """Return what a prompt as long as a step yields on an idle instance."""
+    tokens = profile.batch_tokens
+    return tokens * 1e12 / StepCost(profile).mixed_ps([(tokens, 0)], decoding=0, context=0)
 
 
 def _faults(parameters: Parameters) -> tuple[Fault, ...]:

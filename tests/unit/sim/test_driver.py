@@ -13,7 +13,8 @@ from warmroute.engine.profile import PROFILES
 from warmroute.engine.step import StepCost
 from warmroute.sim.driver import Setup, Simulation, simulate
 from warmroute.sim.faults import Fault, FaultKind
-from warmroute.sim.policy import POLICIES, Settings
+from warmroute.sim.policies import POLICIES
+from warmroute.sim.policy import Settings
 from warmroute.workload.arrivals import NS_PER_S, Arrival, ClosedLoop, Recorded
 from warmroute.workload.prompts import Lengths, RenewedPrefixes, Request
 

@@ -10,7 +10,7 @@ from warmroute.core.fleet import Target
 from warmroute.engine.prefix_cache import BlocksStored
 from warmroute.routing.key import partition, text_key
 from warmroute.sim import policy
-from warmroute.sim.policy import POLICIES, News, Settings
+from warmroute.sim.policy import LIVE_POLICIES, News, Settings
 from warmroute.workload.prompts import Request, text_of
 
 SETTINGS = Settings(prefix_length=1024, concurrency_threshold=2)
@@ -22,13 +22,13 @@ def request(first=0, tokens=1000):
 
 
 def chooser(name):
-    made = POLICIES[name](SETTINGS, Random(1))
+    made = LIVE_POLICIES[name](SETTINGS, Random(1))
     made.apply_targets(1, TARGETS)
     return made
 
 
 def test_the_policies_have_the_names_of_the_api():
-    assert list(POLICIES) == [
+    assert list(LIVE_POLICIES) == [
         "RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE", "KV_AWARE", "KV_AWARE:estimated",
     ]  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_a_strategy_without_keys_makes_none(name):
     assert chooser(name).asked(request()) is NO_PROMPT
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", LIVE_POLICIES)
 def test_a_decision_is_counted_until_it_ends(name):
     made = chooser(name)
     decision = made.decide(request(), made.asked(request()), 0, ())
