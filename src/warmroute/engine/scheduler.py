@@ -2,7 +2,8 @@
 
 Each step decodes one token for every sequence that is past its prompt, then continues prompts that
 are being computed, then admits waiting requests in order of arrival, within the token budget. Steps in
-which the same sequences decode and nothing else can happen are taken together in closed form.
+which the same sequences decode and nothing else can happen are taken together in closed form. With
+jitter such a run of steps has one factor, and so has what is left of it when an arrival cuts it short.
 
 Source: vLLM's V1 scheduler, from its documentation: decode first, chunked prefill, first come first
 served, the last admitted sequence preempted and computed again when blocks run out.
@@ -12,6 +13,8 @@ from collections import deque
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 
+from warmroute.engine.adapters import AdapterSlots
+from warmroute.engine.jitter import ONE, Jitter, stretched
 from warmroute.engine.prefix_cache import Hold, PrefixCache, Run
 from warmroute.engine.profile import Profile
 from warmroute.engine.step import StepCost
@@ -24,22 +27,29 @@ class Sequence:
         number: The caller's name for it.
         prompt_tokens: Length of the prompt, at least 1.
         output_tokens: Tokens it will generate, at least 1.
-        runs: Chain of blocks over prompt and output; covers every full block of both.
+        runs: Chain of blocks over prompt and output; covers every full block of both. Blocks under
+            different adapters have different numbers.
+        adapter: LoRA adapter it needs; empty for none.
+        aborted: Nobody waits for it any more; it leaves with the step under way.
         generated: Tokens so far.
         cached_tokens: Prompt tokens found in the cache when it was first admitted; None before.
         preemptions: How often it was thrown out and computed again.
     """
 
     __slots__ = (
-        "cached_tokens", "computed", "generated", "hold", "number", "output_tokens", "preemptions",
-        "prompt_tokens", "runs", "target",
+        "aborted", "adapter", "cached_tokens", "computed", "generated", "hold", "number", "output_tokens",
+        "preemptions", "prompt_tokens", "runs", "target",
     )  # fmt: skip
 
-    def __init__(self, number: int, *, prompt_tokens: int, output_tokens: int, runs: Many[Run]) -> None:
+    def __init__(
+        self, number: int, *, prompt_tokens: int, output_tokens: int, runs: Many[Run], adapter: str = ""
+    ) -> None:
         self.number = number
         self.prompt_tokens = prompt_tokens
         self.output_tokens = output_tokens
         self.runs = runs
+        self.adapter = adapter
+        self.aborted = False
         self.generated = 0
         self.cached_tokens: int | None = None
         self.preemptions = 0
@@ -68,14 +78,17 @@ Output = FirstToken | Finished
 class _Batch:
     """Steps under way: one with prompt chunks, or any number without."""
 
-    __slots__ = ("began_ps", "chunks", "context", "decoding", "ends_ps", "steps")
+    __slots__ = ("began_ps", "chunks", "context", "decoding", "ends_ps", "factor", "steps")
 
-    def __init__(self, began_ps: int, decoding: list[Sequence], chunks: list[tuple[Sequence, int]]) -> None:
+    def __init__(
+        self, began_ps: int, decoding: list[Sequence], chunks: list[tuple[Sequence, int]], *, factor: int
+    ) -> None:
         self.began_ps = began_ps
         self.ends_ps = began_ps
         self.steps = 1
         self.decoding = decoding
         self.chunks = chunks
+        self.factor = factor
         self.context = 0
 
 
@@ -85,19 +98,36 @@ class Engine:
     Args:
         profile: What it is.
         record: Keep the block events of its cache.
+        jitter: Factors on its steps' times; None for none.
+        adapters: What it has room for; None for no adapters.
     """
 
-    __slots__ = ("_batch", "_cost", "cache", "preemptions", "profile", "running", "waiting")
+    __slots__ = (
+        "_aborted", "_batch", "_cost", "_jitter", "_passed_over", "adapters", "cache", "preemptions",
+        "profile", "running", "waiting",
+    )  # fmt: skip
 
-    def __init__(self, profile: Profile, *, record: bool = False) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        record: bool = False,
+        jitter: Jitter | None = None,
+        adapters: AdapterSlots | None = None,
+    ) -> None:
         self.profile = profile
         self.cache = PrefixCache(profile.kv_blocks, record=record)
+        self.adapters = adapters or AdapterSlots()
         self.running: list[Sequence] = []
         """In order of admission."""
         self.waiting: deque[Sequence] = deque()
         self.preemptions = 0
         self._cost = StepCost(profile)
+        self._jitter = jitter
         self._batch: _Batch | None = None
+        # Whether a sequence waits for room for its adapter, so that one behind it may be admitted.
+        self._passed_over = False
+        self._aborted = False
 
     # --- the outside ------------------------------------------------------------------------
     def fits(self, prompt_tokens: int, output_tokens: int) -> bool:
@@ -107,17 +137,27 @@ class Engine:
     def submit(self, sequence: Sequence, now_ps: int) -> None:
         """Queue a request, which must fit; a step that begins now or later may admit it."""
         assert self.fits(sequence.prompt_tokens, sequence.output_tokens), "the request fits in no cache"
-        batch = self._batch
-        if batch is not None and batch.steps > 1 and not self.waiting:
+        if not self.waiting or self._passed_over:
             # Behind others that cannot be admitted it would change nothing.
-            decoding = len(batch.decoding)
-            batch.steps = self._cost.steps_begun(
-                now_ps - batch.began_ps, decoding=decoding, context=batch.context, limit=batch.steps
-            )
-            batch.ends_ps = batch.began_ps + self._cost.decode_ps(
-                batch.steps, decoding=decoding, context=batch.context
-            )
+            self._cut_short(now_ps)
         self.waiting.append(sequence)
+
+    def abort(self, sequence: Sequence, now_ps: int) -> None:
+        """Let a request go that was submitted and has not finished; a step that has begun is ended first.
+
+        What is computed of it stays in the cache. Nothing more is told of it.
+        """
+        if sequence.hold is None:
+            self.waiting.remove(sequence)
+            if self.waiting:
+                # It may have been the one that the others could not pass.
+                self._cut_short(now_ps)
+        elif self._batch is None:
+            self.running.remove(sequence)
+            self._let_go(sequence)
+        else:
+            self._cut_short(now_ps)
+            sequence.aborted = self._aborted = True
 
     @property
     def ends_ps(self) -> int | None:
@@ -144,11 +184,16 @@ class Engine:
         for sequence, tokens in batch.chunks:
             self._computed(sequence, tokens, outputs)
         finished = {output.sequence for output in outputs if isinstance(output, Finished)}
-        if finished:
-            self.running = [sequence for sequence in self.running if sequence not in finished]
-            for output in outputs:
-                if isinstance(output, Finished):
-                    self._let_go(output.sequence)
+        if finished or self._aborted:
+            left, self.running = self.running, []
+            for sequence in left:
+                if sequence in finished or sequence.aborted:
+                    self._let_go(sequence)
+                else:
+                    self.running.append(sequence)
+        if self._aborted:
+            outputs = [output for output in outputs if not output.sequence.aborted]
+            self._aborted = False
         return outputs
 
     def plan(self, now_ps: int) -> None:
@@ -160,11 +205,11 @@ class Engine:
         budget = self.profile.batch_tokens - len(decoding)
         chunks, budget = self._continued(budget)
         calm = self.preemptions == preempted
-        if calm:
-            self._admit(chunks, budget)
+        loading_ps = self._admit(chunks, budget) if calm else 0
         # Those that were thrown out on behalf of a prompt decode no more.
         decoding = [sequence for sequence in decoding if sequence.hold is not None]
-        batch = self._batch = _Batch(now_ps, decoding, chunks)
+        factor = ONE if self._jitter is None else self._jitter.draw()
+        batch = self._batch = _Batch(now_ps, decoding, chunks, factor=factor)
         batch.context = sum([sequence.computed + 1 for sequence in decoding])
         if chunks:
             sizes = [(tokens, sequence.computed) for sequence, tokens in chunks]
@@ -174,7 +219,23 @@ class Engine:
             # After a preemption the next step tries to admit again.
             batch.steps = self._steps_together(decoding) if calm else 1
             duration = self._cost.decode_ps(batch.steps, decoding=len(decoding), context=batch.context)
-        batch.ends_ps = now_ps + duration
+        batch.ends_ps = now_ps + loading_ps + stretched(duration, factor)
+
+    def _cut_short(self, now_ps: int) -> None:
+        """End a run of steps with the one under way."""
+        batch = self._batch
+        if batch is None or batch.steps == 1:
+            return
+        decoding, context = len(batch.decoding), batch.context
+        batch.steps = self._cost.steps_begun(
+            now_ps - batch.began_ps,
+            decoding=decoding,
+            context=context,
+            limit=batch.steps,
+            factor=batch.factor,
+        )
+        duration = self._cost.decode_ps(batch.steps, decoding=decoding, context=context)
+        batch.ends_ps = batch.began_ps + stretched(duration, batch.factor)
 
     # --- the parts of a plan ----------------------------------------------------------------
     def _decoding(self) -> list[Sequence]:
@@ -191,17 +252,25 @@ class Engine:
                 budget -= tokens
         return [chunk for chunk in chunks if chunk[0].hold is not None], budget
 
-    def _admit(self, chunks: list[tuple[Sequence, int]], budget: int) -> None:
+    def _admit(self, chunks: list[tuple[Sequence, int]], budget: int) -> int:
+        """Admit what can be; returns how long adapters for it are loaded before the step, in picoseconds."""
         block = self.profile.block_tokens
+        loading_ps = 0
+        passed_over: list[Sequence] = []
         while self.waiting and budget > 0 and len(self.running) < self.profile.sequences_max:
             sequence = self.waiting[0]
+            if sequence.adapter and not self.adapters.has_room_for(sequence.adapter):
+                passed_over.append(self.waiting.popleft())
+                continue
             # The last token is computed always: its output is the next token.
             cached, loose = self.cache.match(sequence.runs, (sequence.target - 1) // block)
             tokens = min(sequence.target - cached * block, budget)
             more = self._blocks(cached * block + tokens) - cached
             if more + loose > self.cache.available:
-                return
+                break
             self.waiting.popleft()
+            if sequence.adapter:
+                loading_ps += self.adapters.take(sequence.adapter)
             self.running.append(sequence)
             sequence.hold = self.cache.pin(sequence.runs, cached)
             self.cache.reserve(sequence.hold, more)
@@ -210,6 +279,9 @@ class Engine:
                 sequence.cached_tokens = sequence.computed
             chunks.append((sequence, tokens))
             budget -= tokens
+        self._passed_over = bool(passed_over)
+        self.waiting.extendleft(reversed(passed_over))
+        return loading_ps
 
     def _make_room(self, sequence: Sequence, tokens: int) -> bool:
         """Reserve blocks for a sequence's next tokens; False when it was thrown out itself."""
@@ -260,6 +332,8 @@ class Engine:
         self.cache.publish(sequence.hold, sequence.computed // self.profile.block_tokens)
         self.cache.release(sequence.hold)
         sequence.hold = None
+        if sequence.adapter:
+            self.adapters.give_back(sequence.adapter)
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.profile.block_tokens)

@@ -7,6 +7,7 @@ last digit, whatever the order of the additions.
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from warmroute.engine.jitter import ONE, stretched
 from warmroute.engine.profile import Profile
 
 PS_PER_MS = 1_000_000_000
@@ -62,7 +63,9 @@ class StepCost:
         first = self.mixed_ps((), decoding=decoding, context=context)
         return steps * first + self.context * decoding * (steps * (steps - 1) // 2)
 
-    def steps_begun(self, elapsed_ps: int, *, decoding: int, context: int, limit: int) -> int:
+    def steps_begun(
+        self, elapsed_ps: int, *, decoding: int, context: int, limit: int, factor: int = ONE
+    ) -> int:
         """Return how many such steps have begun before a time.
 
         Args:
@@ -70,11 +73,14 @@ class StepCost:
             decoding: As for `decode_ps`.
             context: As for `decode_ps`.
             limit: Of the result.
+            factor: On the time of all of them, in units of `warmroute.engine.jitter.ONE`.
 
         Returns:
             At least 1: a step that has begun is not broken off.
         """
         steps = bisect_left(
-            range(limit), elapsed_ps, key=lambda n: self.decode_ps(n, decoding=decoding, context=context)
+            range(limit),
+            elapsed_ps,
+            key=lambda n: stretched(self.decode_ps(n, decoding=decoding, context=context), factor),
         )
         return max(1, steps)

@@ -7,34 +7,48 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from warmroute.engine.adapters import AdapterSlots
+from warmroute.engine.jitter import Jitter
 from warmroute.engine.profile import PROFILES
-from warmroute.engine.scheduler import Engine, Sequence
+from warmroute.engine.scheduler import Engine, Finished, Sequence
 from warmroute.engine.step import StepCost
 
 BIG = PROFILES["llama-3.1-70b-8xh100"]
 COST = StepCost(BIG)
 
 
-def sequence(number=1, prompt=100, output=10, runs=None):
+def sequence(number=1, prompt=100, output=10, runs=None, adapter=""):
     return Sequence(
-        number, prompt_tokens=prompt, output_tokens=output, runs=runs or [(number * 10_000, 9_000)]
+        number,
+        prompt_tokens=prompt,
+        output_tokens=output,
+        runs=runs or [(number * 10_000, 9_000)],
+        adapter=adapter,
     )
 
 
-def drive(engine, arrivals):
-    """Let requests arrive at their times; return (time, number, what) of everything that comes out."""
-    arrivals = sorted(arrivals, key=lambda each: each[0])
-    log, position = [], 0
-    while position < len(arrivals) or engine.ends_ps is not None:
+def drive(engine, arrivals, aborts=()):
+    """Let requests arrive, and be given up, at their times.
+
+    Returns:
+        (time, number, what) of everything that comes out.
+    """
+    coming = deque(sorted(arrivals, key=lambda each: each[0]))
+    leaving = deque(sorted(aborts, key=lambda each: each[0]))
+    log, over = [], set()
+    while coming or engine.ends_ps is not None:
         due = engine.ends_ps
-        now = min(
-            t for t in (due, arrivals[position][0] if position < len(arrivals) else None) if t is not None
-        )
+        now = min([each[0][0] for each in (coming, leaving) if each] + ([] if due is None else [due]))
         if due == now:
-            log += [(now, each.sequence.number, type(each).__name__) for each in engine.advance()]
-        while position < len(arrivals) and arrivals[position][0] == now:
-            engine.submit(arrivals[position][1], now)
-            position += 1
+            for each in engine.advance():
+                log.append((now, each.sequence.number, type(each).__name__))
+                over |= {each.sequence} if isinstance(each, Finished) else set()
+        while coming and coming[0][0] == now:
+            engine.submit(coming.popleft()[1], now)
+        while leaving and leaving[0][0] == now:
+            given_up = leaving.popleft()[1]
+            if given_up not in over:
+                engine.abort(given_up, now)
         engine.plan(now)
     return log
 
@@ -153,14 +167,144 @@ def test_planning_twice_or_idle_changes_nothing():
     assert engine.ends_ps == ends
 
 
+# --- requests that are given up ---------------------------------------------------------------
+
+
+def test_a_waiting_request_that_is_given_up_is_never_computed():
+    engine = Engine(replace(BIG, sequences_max=1))
+    first, second, third = sequence(1), sequence(2), sequence(3)
+    log = drive(engine, [(0, first), (1, second), (2, third)], aborts=[(3, second)])
+    assert {number for _, number, _ in log} == {1, 3}
+    assert second.cached_tokens is None
+
+
+def test_a_prompt_that_is_given_up_is_cached_as_far_as_it_is_computed():
+    engine = Engine(replace(BIG, batch_tokens=64))
+    given_up = sequence(1, prompt=200, output=5, runs=[(0, 20)])
+    step = COST.mixed_ps([(64, 0)], decoding=0, context=0)
+    assert drive(engine, [(0, given_up)], aborts=[(step + 5, given_up)]) == []
+    # The second step was under way and is ended.
+    assert engine.cache.match([(0, 20)], 20) == (8, 8)
+    assert (engine.running, engine.cache.used) == ([], 0)
+
+
+def test_an_answer_that_is_given_up_ends_with_the_step_under_way_and_frees_its_blocks():
+    engine = Engine(BIG)
+    given_up, stays = sequence(1, output=500), sequence(2, output=500)
+    log = drive(engine, [(0, given_up), (0, stays)], aborts=[(10**12, given_up)])
+    assert [(number, what) for _, number, what in log] == [
+        (1, "FirstToken"), (2, "FirstToken"), (2, "Finished"),
+    ]  # fmt: skip
+    first = COST.mixed_ps([(100, 0)] * 2, decoding=0, context=0)
+    together = COST.steps_begun(10**12 - first, decoding=2, context=202, limit=499)
+    alone = COST.decode_ps(499 - together, decoding=1, context=101 + together)
+    assert log[-1][0] == first + COST.decode_ps(together, decoding=2, context=202) + alone
+
+
+def test_giving_up_makes_room_for_who_waits():
+    engine = Engine(replace(BIG, sequences_max=1))
+    first, second = sequence(1, output=5000), sequence(2, output=1)
+    log = drive(engine, [(0, first), (1, second)], aborts=[(10**12, first)])
+    assert [number for _, number, _ in log] == [1, 2, 2]
+    assert log[1][0] < 1.1 * 10**12
+
+
+def test_giving_up_the_first_in_the_queue_lets_the_next_one_in():
+    engine = Engine(replace(BIG, kv_blocks=40))
+    first, large, small = sequence(1, output=400), sequence(2, prompt=600), sequence(3, output=1)
+    log = drive(engine, [(0, first), (1, large), (2, small)], aborts=[(10**12, large)])
+    assert [number for _, number, _ in log] == [1, 3, 3, 1]
+    assert log[1][0] < 1.1 * 10**12
+
+
+def test_between_two_steps_a_request_leaves_at_once():
+    engine = Engine(BIG)
+    one = sequence(1)
+    engine.submit(one, 0)
+    engine.plan(0)
+    engine.advance()
+    engine.abort(one, 0)
+    assert (engine.running, engine.cache.used, one.hold) == ([], 0, None)
+
+
+# --- adapters ---------------------------------------------------------------------------------
+
+LOAD = 3 * 10**11
+
+
+def test_the_first_use_of_an_adapter_waits_for_its_load_and_the_next_does_not():
+    engine = Engine(BIG, adapters=AdapterSlots(2, LOAD))
+    log = drive(
+        engine, [(0, sequence(1, output=1, adapter="a")), (10**12, sequence(2, output=1, adapter="a"))]
+    )
+    prefill = COST.mixed_ps([(100, 0)], decoding=0, context=0)
+    assert [at for at, _, what in log if what == "FirstToken"] == [LOAD + prefill, 10**12 + prefill]
+    assert engine.adapters.loads == 1
+
+
+def test_a_load_holds_up_everybody_in_the_engine():
+    engine = Engine(BIG, adapters=AdapterSlots(2, LOAD))
+    log = drive(engine, [(0, sequence(1, output=1)), (0, sequence(2, output=1, adapter="a"))])
+    both = COST.mixed_ps([(100, 0)] * 2, decoding=0, context=0)
+    assert {at for at, _, _ in log} == {LOAD + both}
+
+
+def test_who_waits_for_room_for_an_adapter_is_passed_by_others_and_comes_when_there_is_some():
+    engine = Engine(BIG, adapters=AdapterSlots(1, LOAD))
+    requests = [
+        sequence(1, output=300, adapter="a"),
+        sequence(2, adapter="b"),
+        sequence(3, output=1, adapter="a"),
+    ]
+    log = drive(engine, [(0, requests[0]), (1, requests[1]), (10**12, requests[2])])
+    assert [number for _, number, what in log if what == "FirstToken"] == [1, 3, 2]
+    ends = {(number, what): at for at, number, what in log}
+    assert ends[3, "FirstToken"] < 1.1 * 10**12
+    assert ends[2, "FirstToken"] - ends[1, "Finished"] == LOAD + COST.mixed_ps(
+        [(100, 0)], decoding=0, context=0
+    )
+
+
+# --- jitter -----------------------------------------------------------------------------------
+
+
+class Always:
+    """A source of randomness that always draws the same factor."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def lognormvariate(self, mu, sigma):
+        return self.factor
+
+
+def test_every_step_takes_its_factor():
+    arrivals = [(0, {"number": 1, "output": 40}), (10**11, {"number": 2, "prompt": 500})]
+    usual, slow = [
+        drive(engine, [(at * twice, sequence(**how)) for at, how in arrivals])
+        for twice, engine in [(1, Engine(BIG)), (2, Engine(BIG, jitter=Jitter(0.1, Always(2.0))))]
+    ]
+    assert slow == [(2 * at, number, what) for at, number, what in usual]
+
+
+def test_jitter_without_a_sigma_draws_nothing():
+    arrivals = [(0, {"number": 1, "output": 40}), (10**11, {"number": 2, "prompt": 500})]
+    plain, none = [
+        drive(engine, [(at, sequence(**how)) for at, how in arrivals])
+        for engine in (Engine(BIG), Engine(BIG, jitter=Jitter(0, None)))
+    ]
+    assert plain == none
+
+
 # --- against a slow one -----------------------------------------------------------------------
 
 
 class StepByStep:
     """The rules once more, one step at a time and one entry per block."""
 
-    def __init__(self, profile):
+    def __init__(self, profile, *, slots=1, factor=1):
         self.profile, self.cost = profile, StepCost(profile)
+        self.slots, self.loaded, self.factor = slots, [], factor  # adapters by their last release
         self.cached = OrderedDict()  # block -> references, least recently released first
         self.running, self.waiting, self.private = [], deque(), 0
 
@@ -195,6 +339,21 @@ class StepByStep:
             if not self.cached[block]:
                 self.cached.move_to_end(block)
         state["held"], state["private"] = [], 0
+        if state["s"].adapter in self.loaded and state["s"].adapter not in self.used_adapters():
+            self.loaded.remove(state["s"].adapter)
+            self.loaded.append(state["s"].adapter)
+
+    def used_adapters(self):
+        return {state["s"].adapter for state in self.running} - {""}
+
+    def load(self, name):
+        """Return how long it takes; the adapter must have room."""
+        if not name or name in self.loaded:
+            return 0
+        if len(self.loaded) == self.slots:
+            self.loaded.remove(next(each for each in self.loaded if each not in self.used_adapters()))
+        self.loaded.append(name)
+        return LOAD
 
     def grow(self, state, tokens):
         need = -(-(state["computed"] + tokens) // 16) - len(state["held"]) - state["private"]
@@ -220,10 +379,19 @@ class StepByStep:
                 if tokens and self.grow(state, tokens):
                     chunks.append((state, tokens))
                     budget -= tokens
+        loading, passed_over = 0, []
         while (
             not self.preempted and self.waiting and budget and len(self.running) < self.profile.sequences_max
         ):
             state, found = self.waiting[0], 0
+            used = self.used_adapters()
+            if (
+                state["s"].adapter
+                and state["s"].adapter not in {*used, *self.loaded}
+                and len(used) >= self.slots
+            ):
+                passed_over.append(self.waiting.popleft())
+                continue
             chain = self.chain(state["s"])[: (state["target"] - 1) // 16]
             while found < len(chain) and chain[found] in self.cached:
                 found += 1
@@ -236,21 +404,33 @@ class StepByStep:
             for block in chain[:found]:
                 self.cached[block] += 1
             state["held"], state["computed"] = chain[:found], found * 16
-            state.setdefault("hit", found * 16)
+            if state["s"].hit is None:
+                state["s"].hit = found * 16
             self.reserve(state, need)
+            loading += self.load(state["s"].adapter)
             self.running.append(state)
             chunks.append((state, tokens))
             budget -= tokens
+        self.waiting.extendleft(reversed(passed_over))
         self.decoding = [state for state in decoding if state in self.running]
         self.chunks = [chunk for chunk in chunks if chunk[0] in self.running]
-        return self.cost.mixed_ps(
+        return loading + self.factor * self.cost.mixed_ps(
             [(tokens, state["computed"]) for state, tokens in self.chunks],
             decoding=len(self.decoding),
             context=sum(state["computed"] + 1 for state in self.decoding),
         )
 
-    def drive(self, arrivals):
+    def leave(self, state):
+        self.running.remove(state)
+        self.release(state)
+
+    def drive(self, arrivals, aborts=()):
+        given_up = {request: at for at, request in aborts}
         now, log, coming = 0, [], deque(sorted(arrivals, key=lambda each: each[0]))
+
+        def gone(state, before=1):
+            return given_up.get(state["s"], 1 << 62) + before <= now
+
         while coming or self.running or self.waiting:
             if not self.running and not self.waiting:
                 now = max(now, coming[0][0])
@@ -260,21 +440,25 @@ class StepByStep:
                     {"s": request, "computed": 0, "generated": 0, "private": 0, "held": [],
                      "target": request.prompt_tokens}
                 )  # fmt: skip
+            self.waiting = deque(state for state in self.waiting if not gone(state, 0))
+            for state in [each for each in self.running if gone(each, 0)]:
+                self.leave(state)
+            if not self.running and not self.waiting:
+                continue
             now += self.plan()
             for state, tokens in [(state, 1) for state in self.decoding] + self.chunks:
                 state["computed"] += tokens
                 if state["computed"] >= state["target"]:
                     state["generated"] += 1
-                    if state["generated"] == 1:
+                    if state["generated"] == 1 and not gone(state):
                         log.append((now, state["s"].number, "FirstToken"))
-                    if state["generated"] == state["s"].output_tokens:
+                    if state["generated"] == state["s"].output_tokens and not gone(state):
                         log.append((now, state["s"].number, "Finished"))
             for state, _ in self.chunks:
                 self.publish(state)
-            for state in [each for each in self.running if each["generated"] == each["s"].output_tokens]:
-                self.running.remove(state)
-                self.release(state)
-                state["s"].hit = state["hit"]
+            for state in list(self.running):
+                if state["generated"] == state["s"].output_tokens or gone(state):
+                    self.leave(state)
         return log
 
 
@@ -285,6 +469,8 @@ REQUESTS = st.lists(
         st.integers(1, 60),  # output
         st.integers(0, 3),  # which shared start
         st.integers(0, 5),  # blocks of it
+        st.sampled_from([None, None, None, 0, 1, 30, 200, 900]),  # given up so many ms later
+        st.sampled_from(["", "", "a", "b", "c"]),  # adapter
     ),
     min_size=1,
     max_size=14,
@@ -295,21 +481,29 @@ class Noted(Sequence):
     hit = None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     requests=REQUESTS,
     blocks=st.integers(12, 40),
     budget=st.sampled_from([20, 64, 8192]),
     most=st.sampled_from([2, 5, 256]),
+    slots=st.integers(1, 3),
+    factor=st.sampled_from([1, 3]),
 )
-def test_every_history_is_the_one_of_single_steps(requests, blocks, budget, most):
+def test_every_history_is_the_one_of_single_steps(requests, blocks, budget, most, slots, factor):
     profile = replace(BIG, kv_blocks=blocks, batch_tokens=budget, sequences_max=most)
-    arrivals = []
-    for number, (at, prompt, output, which, wanted) in enumerate(requests):
+    arrivals, aborts = [], []
+    for number, (at, prompt, output, which, wanted, patience, adapter) in enumerate(requests):
         shared = min(wanted, prompt // 16)
-        runs = ([(which * 100, shared)] if shared else []) + [((number + 10) * 1000, 20)]
-        arrivals.append((at * 10**9, Noted(number, prompt_tokens=prompt, output_tokens=output, runs=runs)))
-    expected = StepByStep(profile).drive(arrivals)
-    log = drive(Engine(profile), arrivals)
+        partition = ord(adapter) * 10**6 if adapter else 0
+        runs = ([(partition + which * 100, shared)] if shared else []) + [((number + 10) * 1000, 20)]
+        made = Noted(number, prompt_tokens=prompt, output_tokens=output, runs=runs, adapter=adapter)
+        arrivals.append((at * 10**9, made))
+        if patience is not None:
+            aborts.append(((at + patience) * 10**9, made))
+    expected = StepByStep(profile, slots=slots, factor=factor).drive(arrivals, aborts)
+    engine = Engine(profile, jitter=Jitter(0.1, Always(float(factor))), adapters=AdapterSlots(slots, LOAD))
+    log = drive(engine, arrivals, aborts)
     assert sorted(log) == sorted(expected)
     assert [each.cached_tokens for _, each in arrivals] == [each.hit for _, each in arrivals]
+    assert (engine.cache.used, engine.running, list(engine.waiting)) == (0, [], [])
