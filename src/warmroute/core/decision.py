@@ -6,6 +6,7 @@ not know its leases, so the cycle collector need not look at them.
 """
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -21,9 +22,11 @@ class RoutingRequest(Struct, frozen=True, gc=False):
         chain: Chained 64-bit hashes of the whole text blocks of its prompt, the first block's first: equal
             hash, equal text up to the end of that block, and equal partition of the engine's cache.
         characters: Length of the prompt's text.
-        component: Inference component it names, or ``""``.
+        component: Inference component whose copies may serve it, or ``""`` on an endpoint without any; the
+            base component when it wants an adapter.
         adapter: LoRA adapter it wants loaded, or ``""``.
-        session: SessionId that pins it to a target, or ``""``.
+        session: SessionId that pins it to a target, `NEW_SESSION` for a target that can be pinned, or
+            ``""``.
     """
 
     key: int | None = None
@@ -33,6 +36,12 @@ class RoutingRequest(Struct, frozen=True, gc=False):
     adapter: str = ""
     session: str = ""
 
+
+NEW_SESSION: Final = "NEW_SESSION"
+"""In place of a SessionId: the model server shall begin a session.
+
+Source: sagemaker-runtime service model, SessionIdOrNewSessionConstantHeader.
+"""
 
 NO_PROMPT = RoutingRequest()
 """A request about whose prompt nothing is known."""
@@ -52,6 +61,12 @@ class Reason(StrEnum):
     NO_KEY = "no_key"
     """The request has no text to make a key of: routed as LEAST_OUTSTANDING_REQUESTS."""
     ONLY_CANDIDATE = "only_candidate"
+    ONLY_INSTANCE = "only_instance"
+    """All candidates are copies on one instance: the first of them below the threshold in the key's order."""
+    ADAPTER_NOT_LOADED = "adapter_not_loaded"
+    """No candidate has the adapter loaded: the first of the adapter's own order that has room."""
+    SESSION = "session"
+    """The target its session is pinned to."""
 
 
 class Refusal(StrEnum):
@@ -59,10 +74,20 @@ class Refusal(StrEnum):
 
     NO_TARGET = "no_target"
     """The variant has none in service."""
+    NO_COPY = "no_copy"
+    """The inference component has no copy in service."""
     ALL_EJECTED = "all_ejected"
     """It has some, and all of them have failed recently."""
     ALL_TRIED = "all_tried"
     """Every one was tried by this invocation already."""
+    SESSION_UNKNOWN = "session_unknown"
+    """The session is not open: it never was, it was closed, or its deadline has passed."""
+    SESSION_GONE = "session_gone"
+    """The session's target left or was started anew, and what it knew of the session is lost."""
+    SESSION_UNAVAILABLE = "session_unavailable"
+    """The session's target has failed recently; no other one can take its place."""
+    SESSIONS_FULL = "sessions_full"
+    """No more sessions can be opened until others end."""
 
 
 class Lease(Struct, gc=False):

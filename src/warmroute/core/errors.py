@@ -100,8 +100,8 @@ ERRORS: dict[Problem, ErrorRow] = {
 
 
 MEANINGS: dict[Problem, str] = {
-    Problem.BAD_REQUEST: "The request does not say what it must say, or names an endpoint, variant or "
-    "component that does not exist. The message says which.",
+    Problem.BAD_REQUEST: "The request does not say what it must say, or names an endpoint, variant, "
+    "component or session that does not exist. The message says which.",
     Problem.NOT_FOUND: "There is no such path, or no such operation.",
     Problem.METHOD_NOT_ALLOWED: "The path has another method; `Allow` names it.",
     Problem.UNAUTHENTICATED: "There are no credentials, or none that are known here.",
@@ -116,7 +116,7 @@ MEANINGS: dict[Problem, str] = {
     Problem.REQUEST_TIMEOUT: "The request did not arrive whole in time (`timeouts.head_read_s`, "
     "`timeouts.body_idle_s`).",
     Problem.LENGTH_UNREADABLE: "The bytes are not HTTP, or it is not clear where the request ends.",
-    Problem.NO_CAPACITY: "The variant has no instance in service.",
+    Problem.NO_CAPACITY: "The variant has no instance in service, or no room for another session.",
     Problem.OVERLOADED: "All bodies held at once would exceed `limits.buffered_bodies_bytes`.",
     Problem.INSTANCE_UNREACHABLE: "No instance could be reached, and nothing has run.",
     Problem.MODEL_ERROR: "The model server answered with an error, which the message quotes.",

@@ -6,7 +6,7 @@ Control builds it, the stream carries it, a router applies it atomically between
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.core.ids import ComponentName, EndpointName, InstanceId, TargetId, VariantName
 
 
 class RoutingStrategy(StrEnum):
@@ -58,7 +58,7 @@ class Target:
 
     Attributes:
         target_id: Stable name; the input of the rendezvous order.
-        instance_id: The instance that carries it.
+        instance_id: The instance that carries it; equal to ``target_id`` when the target is that instance.
         generation: Grows when the server at this place is started anew; leases and records of an
             older generation are void.
         host: Name or address of the model server.
@@ -72,6 +72,9 @@ class Target:
         hold_first_event: Hold a stream's 200 until its first SSE event, for engines that report
             overload inside the stream.
         api_key: The server's own key, sent as a bearer token; never the caller's.
+        component: The inference component that this is a copy of, a base component where there are
+            adapters; ``""`` for an instance of an endpoint without components.
+        adapters: LoRA adapters that it has loaded, by the names that requests ask for them with.
     """
 
     target_id: TargetId
@@ -86,16 +89,41 @@ class Target:
     native: NativeMapping = NativeMapping.AUTO
     hold_first_event: bool = False
     api_key: str | None = field(default=None, repr=False)
+    component: str = ""
+    adapters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """An inference component as the routers see it; its copies are targets.
+
+    Attributes:
+        name: As callers name it.
+        base: The component on whose copies it is loaded, for an adapter; ``""`` otherwise.
+    """
+
+    name: ComponentName
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A production variant: a weight, a strategy and its targets."""
+    """A production variant.
+
+    Attributes:
+        name: Unique within its endpoint.
+        weight: Its share of the endpoint's traffic is this over the sum of all weights.
+        routing: Its strategy.
+        targets: Its instances, or the copies on them.
+        components: What may be invoked on it, components without a copy and adapters included; empty for a
+            variant of one model.
+    """
 
     name: VariantName
     weight: float
     routing: Routing
     targets: tuple[Target, ...]
+    components: tuple[Component, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

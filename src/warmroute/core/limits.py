@@ -80,6 +80,13 @@ RETRY_BUDGET_RATIO: Final = 0.2
 """Retries per invocation, over a sliding window, above which failures go to the caller at once."""
 RETRY_BUDGET_FLOOR: Final = 64
 """Retries always available in a window, so that a quiet endpoint can retry at all."""
+SESSION_ID_CHARACTERS_MAX: Final = 256
+"""SessionId, from the runtime service model."""
+SESSIONS_MAX: Final = 65_536
+"""Sessions open at once in a router: about 25 MB with ids of 36 characters."""
+SESSION_S_MAX: Final = 86_400.0
+"""From the opening of a session to its end, whatever the model server says: SageMaker's own containers
+say 1,200 s unless told otherwise, and one that says "never" must not fill the table for ever."""
 
 # --- Credentials ----------------------------------------------------------------------------
 CLOCK_SKEW_S_MAX: Final = 300

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from warmroute.core.decision import Refusal
+from warmroute.core.decision import NEW_SESSION, Refusal
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import FailureCause
 from warmroute.wire import texts
@@ -59,15 +59,38 @@ def refused(refusal: Refusal, place: Place, after: tuple[FailureCause, str] | No
         case Refusal.NO_TARGET:
             text = f"Endpoint {place.endpoint} has no instance in service yet."
             return Failure(Problem.NO_CAPACITY, text)
-        case Refusal.ALL_EJECTED | Refusal.ALL_TRIED:
+        case Refusal.NO_COPY:
+            return texts.component_without_capacity()
+        case Refusal.SESSION_UNKNOWN | Refusal.SESSION_GONE | Refusal.SESSIONS_FULL:
+            return _session_refused(refusal, place)
+        case Refusal.ALL_EJECTED | Refusal.ALL_TRIED | Refusal.SESSION_UNAVAILABLE:
             if after is not None:
                 return told(*after, place)
-            text = (
+            whose = (
                 f"Every instance of endpoint {place.endpoint} failed recently; they are tried again shortly."
             )
-            return Failure(Problem.INSTANCE_UNREACHABLE, text)
+            if refusal is Refusal.SESSION_UNAVAILABLE:
+                whose = (
+                    f"The instance of endpoint {place.endpoint} that has the session failed recently; it is "
+                    "tried again shortly."
+                )
+            return Failure(Problem.INSTANCE_UNREACHABLE, whose)
         case _:
             assert_never(refusal)
+
+
+def _session_refused(refusal: Refusal, place: Place) -> Failure:
+    """Return the failure of a request whose session cannot be gone on with, or begun."""
+    if refusal is Refusal.SESSIONS_FULL:
+        text = f"No more sessions can be opened on endpoint {place.endpoint} until others end."
+        return Failure(Problem.NO_CAPACITY, text)
+    what = "is not open: it never was, it was closed, or it has expired"
+    if refusal is Refusal.SESSION_GONE:
+        what = "is lost: the instance that had it is gone or was started anew"
+    text = (
+        f"The session that SessionId names {what}. Open another one on endpoint {place.endpoint}: SessionId"
+    )
+    return Failure(Problem.BAD_REQUEST, f"{text} {NEW_SESSION}.")
 
 
 def no_openai_shape() -> Failure:

@@ -4,96 +4,42 @@ No await, no clock, no hidden randomness: time and the random source are given. 
 it; in a simulation a heap of events does.
 """
 
+from collections.abc import Sequence
 from random import Random
+from typing import Final, assert_never
 
-from warmroute.core.decision import Assigned, Decision, Reason, Refusal, Refused, RoutingRequest
+from warmroute.core.decision import (
+    NEW_SESSION,
+    Assigned,
+    Decision,
+    Lease,
+    Reason,
+    Refusal,
+    Refused,
+    RoutingRequest,
+)
 from warmroute.core.events import AttemptEvent, CacheEvent, Cancelled, Completed, Failed, FirstToken
-from warmroute.core.fleet import Fleet, RoutingStrategy, Target, TargetState, Variant
+from warmroute.core.fleet import Fleet, RoutingStrategy, Target, TargetState
 from warmroute.routing import variants
+from warmroute.routing.books import EndpointBook, VariantBook
 from warmroute.routing.health import HealthChange
-from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, partition
-from warmroute.routing.ledger import Ledger, TargetRow
+from warmroute.routing.key import order_key
+from warmroute.routing.ledger import TargetRow
+from warmroute.routing.policies.cold_adapter import pick_for_cold_adapter
 from warmroute.routing.policies.least_outstanding import pick_least_outstanding
 from warmroute.routing.policies.prefix_aware import pick_prefix_aware
 from warmroute.routing.policies.random_choice import pick_random
+from warmroute.routing.pool import InstanceRows, by_instance
+from warmroute.routing.sessions import Session, SessionTable
 
+# Bound once: on Python 3.11 to look a member up in its enum takes 0.1 µs, and a decision needs several.
+_PREFIX_AWARE: Final = RoutingStrategy.PREFIX_AWARE
+_LEAST_OUTSTANDING_REQUESTS: Final = RoutingStrategy.LEAST_OUTSTANDING_REQUESTS
+_RANDOM: Final = RoutingStrategy.RANDOM
+_KV_AWARE: Final = RoutingStrategy.KV_AWARE
+_ONLY_CANDIDATE: Final = Reason.ONLY_CANDIDATE
 
-class VariantBook:
-    """A variant as routing keeps it: its settings, its rows and its ledger.
-
-    Attributes:
-        candidates: Rows that may take a lease: in service and not ejected.
-        key_head: The constant part of the variant's routing keys.
-        prefix_length: How much of a prompt the key takes; 0 when the strategy makes no key.
-        wants_chain: Whether requests shall carry the chain of their text blocks.
-    """
-
-    __slots__ = (
-        "candidates", "endpoint", "key_head", "ledger", "name", "on_probation", "prefix_length",
-        "routing", "rows", "wants_chain", "weight",
-    )  # fmt: skip
-
-    def __init__(self, endpoint: str, variant: Variant) -> None:
-        self.endpoint = endpoint
-        self.name = variant.name
-        self.key_head = partition(endpoint=endpoint, variant=variant.name)
-        self.ledger = Ledger()
-        self.rows: dict[str, TargetRow] = {}
-        self.candidates: list[TargetRow] = []
-        self.on_probation = False
-        self.renew(variant)
-
-    def renew(self, variant: Variant) -> None:
-        """Take over the variant's new description."""
-        self.weight = variant.weight
-        self.routing = variant.routing
-        self.wants_chain = variant.routing.strategy is RoutingStrategy.KV_AWARE
-        self.prefix_length = TEXT_BLOCK_CHARACTERS if self.wants_chain else variant.routing.prefix_length or 0
-        self._keep(variant.targets)
-
-    def retire(self) -> None:
-        """Give up every target; rows with open leases stay until those are released."""
-        self._keep(())
-
-    def _keep(self, targets: tuple[Target, ...]) -> None:
-        present = {target.target_id for target in targets}
-        for target in targets:
-            row = self.rows.get(target.target_id)
-            if row is None:
-                self.rows[target.target_id] = TargetRow(target)
-            else:
-                row.renew(target)
-        for target_id, row in list(self.rows.items()):
-            if target_id not in present:
-                row.gone = True
-                if row.in_flight == 0:
-                    del self.rows[target_id]
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Recompute the candidates, in an order that does not depend on history."""
-        rows = sorted(self.rows.values(), key=lambda row: row.name)
-        serving = [row for row in rows if not row.gone and row.target.state is TargetState.IN_SERVICE]
-        self.candidates = [row for row in serving if not row.health.ejected]
-        self.on_probation = any(row.health.probation for row in self.candidates)
-
-    @property
-    def serving(self) -> list[TargetRow]:
-        """Rows in service, ejected ones included."""
-        return [
-            row for row in self.rows.values() if not row.gone and row.target.state is TargetState.IN_SERVICE
-        ]
-
-
-class EndpointBook:
-    """An endpoint as routing keeps it."""
-
-    __slots__ = ("in_service", "name", "variants")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.in_service = False
-        self.variants: dict[str, VariantBook] = {}
+__all__ = ["EndpointBook", "Router", "VariantBook"]
 
 
 class Router:
@@ -107,6 +53,7 @@ class Router:
         self._rng = rng
         self.endpoints: dict[str, EndpointBook] = {}
         self.fleet_version = 0
+        self.sessions = SessionTable()
         # Books of variants that are gone but have open leases, by endpoint and variant.
         self._retired: dict[tuple[str, str], VariantBook] = {}
 
@@ -149,16 +96,27 @@ class Router:
             self._retired[book.endpoint, book.name] = book
 
     # --- deciding ---------------------------------------------------------------------------
-    def choose_variant(self, endpoint: EndpointBook, target_variant: str | None) -> VariantBook | None:
+    def choose_variant(
+        self, endpoint: EndpointBook, target_variant: str | None, *, component: str = "", session: str = ""
+    ) -> VariantBook | None:
         """Return the variant that serves an invocation; None when there is none (of that name).
 
         Args:
             endpoint: Where the invocation goes.
-            target_variant: TargetVariant; overrides the draw by weight.
+            target_variant: TargetVariant; overrides everything else.
+            component: Inference component or adapter it names: only variants that have it count, and with
+                one that has it nothing is left to draw.
+            session: SessionId; an open session is served by the variant that it was opened on.
         """
         if target_variant is not None:
             return endpoint.variants.get(target_variant)
+        if session and (pinned := self.sessions.find(endpoint.name, session)) is not None:
+            book = endpoint.variants.get(pinned.variant)
+            if book is not None:
+                return book
         books = list(endpoint.variants.values())
+        if component:
+            books = [book for book in books if component in book.components]
         if len(books) == 1:  # nearly every endpoint
             return books[0] if books[0].weight > 0 else None
         position = variants.draw([book.weight for book in books], self._rng)
@@ -181,46 +139,141 @@ class Router:
         Cost:
             1-4 µs at 7 targets.
         """
-        key = request.key
-        candidates = book.candidates
-        if tried or book.on_probation:
-            candidates = [row for row in candidates if row.target.target_id not in tried and not row.probing]
+        pool = book.pool
+        if request.component or request.adapter or request.session:
+            special = self._decide_special(book, request, now_ns, tried)
+            if special is not None:
+                return special
+            pool = book.pool_of(request.component, request.adapter)
+        candidates, instances = pool.candidates, pool.instances
+        if tried or pool.on_probation:
+            candidates = pool.free(tried)
+            if instances is not None:
+                instances = by_instance(candidates)
         if not candidates:
-            return Refused(self._why_not(book, tried))
-        routing = book.routing
+            return Refused(self._why_not(book, request.component, tried))
         reason: Reason
         if len(candidates) == 1:
-            has_order = key is not None and routing.strategy is RoutingStrategy.PREFIX_AWARE
-            row, reason, rank = candidates[0], Reason.ONLY_CANDIDATE, 0 if has_order else -1
+            has_order = request.key is not None and book.routing.strategy is _PREFIX_AWARE
+            row, reason, rank = candidates[0], _ONLY_CANDIDATE, 0 if has_order else -1
         else:
-            match routing.strategy:
-                case RoutingStrategy.PREFIX_AWARE:
-                    assert routing.concurrency_threshold is not None, "control validates RoutingConfig"
-                    row, reason, rank = pick_prefix_aware(
-                        candidates, self._rng, key=key, threshold=routing.concurrency_threshold
-                    )
-                case RoutingStrategy.LEAST_OUTSTANDING_REQUESTS:
-                    row, reason, rank = pick_least_outstanding(candidates, self._rng)
-                case RoutingStrategy.RANDOM:
-                    row, reason, rank = pick_random(candidates, self._rng)
-                case RoutingStrategy.KV_AWARE:
-                    row, reason, rank = pick_least_outstanding(candidates, self._rng)
-        in_flight = row.in_flight
-        lease = book.ledger.take(row, book)
-        if row.health.probation:
-            row.probe = lease
-        return Assigned(
-            lease=lease, variant=book.name, strategy=routing.strategy, reason=reason,
-            rank=rank, in_flight=in_flight, candidates=len(candidates),
-        )  # fmt: skip
+            row, reason, rank = self._pick(book, request, candidates, instances)
+        return _assign(book, row, reason, rank=rank, candidates=len(candidates))
 
-    def _why_not(self, book: VariantBook, tried: tuple[str, ...]) -> Refusal:
-        serving = book.serving
+    def _pick(
+        self,
+        book: VariantBook,
+        request: RoutingRequest,
+        candidates: Sequence[TargetRow],
+        instances: Sequence[InstanceRows] | None,
+    ) -> tuple[TargetRow, Reason, int]:
+        """Return what the variant's strategy picks of two candidates or more, the reason and the rank."""
+        strategy = book.routing.strategy
+        if strategy is _PREFIX_AWARE:
+            threshold = book.routing.concurrency_threshold
+            assert threshold is not None, "control validates RoutingConfig"
+            return pick_prefix_aware(
+                candidates, self._rng, key=request.key, threshold=threshold, instances=instances
+            )
+        if strategy is _LEAST_OUTSTANDING_REQUESTS:
+            return pick_least_outstanding(candidates, self._rng)
+        if strategy is _RANDOM:
+            return pick_random(candidates, self._rng)
+        if strategy is _KV_AWARE:
+            return pick_least_outstanding(candidates, self._rng)
+        assert_never(strategy)
+
+    def _decide_special(
+        self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...]
+    ) -> Decision | None:
+        """Decide what comes before any strategy; None when the strategy decides."""
+        if request.session == NEW_SESSION:
+            if self.sessions.full(now_ns):
+                return Refused(Refusal.SESSIONS_FULL)
+        elif request.session:
+            return self._resume(book, request, now_ns, tried)
+        if not request.adapter or book.pool_of(request.component, request.adapter).free(tried):
+            return None
+        candidates = book.pool_of(request.component).free(tried)
+        if not candidates:
+            return None
+        row, reason, rank = pick_for_cold_adapter(
+            candidates,
+            self._rng,
+            key=order_key(book.head_of(request.component, request.adapter)),
+            threshold=book.routing.concurrency_threshold,
+            instances=by_instance(candidates),
+        )
+        return _assign(book, row, reason, rank=rank, candidates=len(candidates))
+
+    def _resume(
+        self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...]
+    ) -> Decision:
+        """Send a session's request to the target that knows of it, which may be draining, or to none."""
+        session = self.sessions.find(book.endpoint, request.session)
+        if session is None or session.deadline_ns <= now_ns or self._is_on_another(session, book):
+            return Refused(Refusal.SESSION_UNKNOWN)
+        row = book.rows.get(session.target_id) if session.variant == book.name else None
+        if row is None or row.gone or row.target.generation != session.generation:
+            return Refused(Refusal.SESSION_GONE)
+        if row.target.component != request.component:
+            return Refused(Refusal.SESSION_UNKNOWN)
+        if session.target_id in tried:
+            return Refused(Refusal.ALL_TRIED)
+        if row.target.state is TargetState.STARTING or row.health.ejected or row.probing:
+            return Refused(Refusal.SESSION_UNAVAILABLE)
+        return _assign(book, row, Reason.SESSION, rank=-1, candidates=1)
+
+    def _is_on_another(self, session: Session, book: VariantBook) -> bool:
+        """Return whether a session lives on a variant that the invocation does not go to."""
+        endpoint = self.endpoints.get(book.endpoint)
+        return endpoint is not None and session.variant != book.name and session.variant in endpoint.variants
+
+    def _why_not(self, book: VariantBook, component: str, tried: tuple[str, ...]) -> Refusal:
+        serving = book.pool_of(component).serving
         if not serving:
-            return Refusal.NO_TARGET
+            return Refusal.NO_COPY if component else Refusal.NO_TARGET
         if all(row.target.target_id in tried for row in serving):
             return Refusal.ALL_TRIED
         return Refusal.ALL_EJECTED
+
+    # --- sessions ---------------------------------------------------------------------------
+    def open_session(self, lease: Lease, session_id: str, deadline_ns: int, now_ns: int) -> bool:
+        """Pin a session to the target that has begun it.
+
+        Args:
+            lease: Of the attempt that the model server answered with the session's id. The target may have
+                begun to drain meanwhile: the session is its own all the same.
+            session_id: As the model server named it.
+            deadline_ns: When the model server ends it, in monotonic time.
+            now_ns: Monotonic time.
+
+        Returns:
+            Whether requests with this id go there from now on; see `SessionTable.open`.
+        """
+        book = lease.book
+        assert isinstance(book, VariantBook), "leases come from decide"
+        pinned = Session(book.name, lease.target.target_id, lease.generation, deadline_ns)
+        return self.sessions.open(book.endpoint, session_id, pinned, now_ns)
+
+    def close_session(self, lease: Lease, session_id: str) -> bool:
+        """Forget a session that its model server has closed.
+
+        Args:
+            lease: Of the attempt that the model server answered with the id of the closed session.
+            session_id: Which one.
+
+        Returns:
+            Whether it was open on that target; a model server cannot close the sessions of another.
+        """
+        book = lease.book
+        assert isinstance(book, VariantBook), "leases come from decide"
+        session = self.sessions.find(book.endpoint, session_id)
+        here = (book.name, lease.target.target_id, lease.generation)
+        if session is None or (session.variant, session.target_id, session.generation) != here:
+            return False
+        self.sessions.close(book.endpoint, session_id)
+        return True
 
     # --- folding facts in -------------------------------------------------------------------
     def apply(self, event: AttemptEvent, now_ns: int) -> HealthChange | None:
@@ -264,7 +317,7 @@ class Router:
                     return None
                 change = HealthChange(target_id, generation, ejected=False, reason="recovered")
             case Failed(_, cause):
-                serving = book.serving
+                serving = book.pool_of(row.target.component).serving
                 others = sum(1 for other in serving if other.health.ejected)
                 if not row.health.fail(cause, now_ns=now_ns, others_ejected=others, targets=len(serving)):
                     return None
@@ -278,10 +331,13 @@ class Router:
         deadlines = [
             row.health.until_ns for book in self._books() for row in book.rows.values() if row.health.ejected
         ]
+        if (session_ns := self.sessions.next_deadline_ns()) is not None:
+            deadlines.append(session_ns)
         return min(deadlines, default=None)
 
     def on_deadline(self, now_ns: int) -> list[HealthChange]:
-        """End the ejections that are over."""
+        """End the ejections and the sessions that are over."""
+        self.sessions.expire(now_ns)
         changes = []
         for book in self._books():
             due = [row for row in book.rows.values() if row.health.ejected and row.health.until_ns <= now_ns]
@@ -313,3 +369,15 @@ class Router:
             for book in (*self._retired.values(), *self._books())
             for row in book.rows.values()
         }
+
+
+def _assign(book: VariantBook, row: TargetRow, reason: Reason, *, rank: int, candidates: int) -> Assigned:
+    """Reserve a place on the row that was picked."""
+    in_flight = row.in_flight
+    lease = book.ledger.take(row, book)
+    if row.health.probation:
+        row.probe = lease
+    return Assigned(
+        lease=lease, variant=book.name, strategy=book.routing.strategy, reason=reason,
+        rank=rank, in_flight=in_flight, candidates=candidates,
+    )  # fmt: skip

@@ -32,10 +32,12 @@ def test_a_lease_is_taken_unreleased():
 def test_reasons_are_the_labels_that_the_metrics_promise():
     assert {reason.value for reason in Reason} == {
         "random", "least_outstanding", "affinity", "overflow", "saturated", "no_key", "only_candidate",
+        "only_instance", "adapter_not_loaded", "session",
     }  # fmt: skip
 
 
 def test_refusals_are_the_labels_that_the_metrics_promise():
     assert {refusal.value for refusal in Refusal} == {
-        "no_target", "all_ejected", "all_tried",
+        "no_target", "no_copy", "all_ejected", "all_tried", "session_unknown", "session_gone",
+        "session_unavailable", "sessions_full",
     }  # fmt: skip

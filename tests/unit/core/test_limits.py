@@ -34,6 +34,11 @@ def test_the_prefix_aware_id_has_the_length_of_the_service_model():
     assert range_of("sagemaker-runtime", "PrefixAwareIdHeader") == (1, limits.PREFIX_AWARE_ID_CHARACTERS_MAX)
 
 
+def test_a_session_id_has_the_length_of_the_service_model():
+    model = botocore.session.get_session().get_service_model("sagemaker-runtime")
+    assert model.shape_for("SessionIdHeader").metadata["max"] == limits.SESSION_ID_CHARACTERS_MAX
+
+
 def test_a_native_invocation_is_answered_before_boto3_stops_reading():
     assert limits.FIRST_BYTE_NATIVE_S < 60
 

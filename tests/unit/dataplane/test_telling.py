@@ -76,6 +76,42 @@ def test_after_an_attempt_its_own_failure_is_told(refusal):
     assert "connecting to i-1 failed" in failure.message
 
 
+def test_a_component_without_a_copy_is_told_in_sagemakers_words_with_status_400():
+    failure = refused(Refusal.NO_COPY, PLACE, None)
+    assert (failure.problem, failure.row.status) == (Problem.BAD_REQUEST, 400)
+    assert failure.message.startswith("Inference Component has no capacity to process this request.")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [(Refusal.SESSION_UNKNOWN, "is not open"), (Refusal.SESSION_GONE, "is lost: the instance that had it")],
+)
+@pytest.mark.parametrize("after", [None, (FailureCause.CONNECT_FAILED, "refused")])
+def test_a_session_that_is_over_is_the_callers_to_open_anew(refusal, said, after):
+    failure = refused(refusal, PLACE, after)
+    assert failure.problem is Problem.BAD_REQUEST, "no SDK sends it again by itself"
+    assert said in failure.message
+    assert "SessionId NEW_SESSION" in failure.message
+
+
+def test_a_session_whose_instance_failed_is_worth_trying_again():
+    failure = refused(Refusal.SESSION_UNAVAILABLE, PLACE, None)
+    assert failure.problem is Problem.INSTANCE_UNREACHABLE
+    assert "The instance of endpoint llm that has the session failed recently" in failure.message
+    after = refused(Refusal.SESSION_UNAVAILABLE, PLACE, (FailureCause.LOADING, "i-1 is loading"))
+    assert "i-1 is loading" in after.message
+
+
+def test_where_no_session_can_be_opened_there_is_no_capacity():
+    failure = refused(Refusal.SESSIONS_FULL, PLACE, None)
+    assert failure.problem is Problem.NO_CAPACITY
+    assert "No more sessions can be opened on endpoint llm" in failure.message
+
+
+def test_every_refusal_can_be_told():
+    assert all(refused(refusal, PLACE, None).message for refusal in Refusal)
+
+
 def test_a_fleet_that_emptied_meanwhile_is_told_as_that():
     failure = refused(Refusal.NO_TARGET, PLACE, (FailureCause.CONNECT_FAILED, "refused"))
     assert failure.problem is Problem.NO_CAPACITY

@@ -1,0 +1,138 @@
+"""What routing keeps of a variant and of an endpoint."""
+
+from warmroute.core.fleet import RoutingStrategy, Target, TargetState, Variant
+from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, partition
+from warmroute.routing.ledger import Ledger, TargetRow
+from warmroute.routing.pool import Pool, pools_of
+
+
+class VariantBook:
+    """A variant as routing keeps it: its settings, its rows and its ledger.
+
+    Attributes:
+        candidates: Rows that may take a lease: in service and not ejected, of whatever component.
+        components: Name of each inference component that may be invoked on it, with that of its base
+            component; its own for one that is no adapter. Empty for a variant of one model.
+        key_head: The constant part of the routing keys of requests that name no component and no adapter.
+        pool: What serves those.
+        pools: By component and adapter, ``""`` for none; those without a row in service are left out.
+        prefix_length: How much of a prompt the key takes; 0 when the strategy makes no key.
+        wants_chain: Whether requests shall carry the chain of their text blocks.
+    """
+
+    __slots__ = (
+        "_heads", "candidates", "components", "endpoint", "key_head", "ledger", "name", "pool", "pools",
+        "prefix_length", "routing", "rows", "wants_chain", "weight",
+    )  # fmt: skip
+
+    def __init__(self, endpoint: str, variant: Variant) -> None:
+        self.endpoint = endpoint
+        self.name = variant.name
+        self.key_head = partition(endpoint=endpoint, variant=variant.name)
+        self.ledger = Ledger()
+        self.rows: dict[str, TargetRow] = {}
+        self.candidates: list[TargetRow] = []
+        self.components: dict[str, str] = {}
+        self.pools: dict[tuple[str, str], Pool] = {}
+        self.pool = Pool([])
+        self._heads: dict[tuple[str, str], bytes] = {}
+        self.renew(variant)
+
+    def renew(self, variant: Variant) -> None:
+        """Take over the variant's new description."""
+        self.weight = variant.weight
+        self.routing = variant.routing
+        self.wants_chain = variant.routing.strategy is RoutingStrategy.KV_AWARE
+        self.prefix_length = TEXT_BLOCK_CHARACTERS if self.wants_chain else variant.routing.prefix_length or 0
+        self.components = {
+            target.component: target.component for target in variant.targets if target.component
+        }
+        self.components.update({each.name: each.base or each.name for each in variant.components})
+        self._heads.clear()
+        self._keep(variant.targets)
+
+    def retire(self) -> None:
+        """Give up every target; rows with open leases stay until those are released."""
+        self._keep(())
+
+    def _keep(self, targets: tuple[Target, ...]) -> None:
+        present = {target.target_id for target in targets}
+        for target in targets:
+            row = self.rows.get(target.target_id)
+            if row is None:
+                self.rows[target.target_id] = TargetRow(target)
+            else:
+                row.renew(target)
+        for target_id, row in list(self.rows.items()):
+            if target_id not in present:
+                row.gone = True
+                if row.in_flight == 0:
+                    del self.rows[target_id]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute the candidates, in an order that does not depend on history."""
+        rows = sorted(self.rows.values(), key=lambda row: row.name)
+        serving = [row for row in rows if not row.gone and row.target.state is TargetState.IN_SERVICE]
+        self.candidates = [row for row in serving if not row.health.ejected]
+        self.pools = pools_of(serving)
+        self.pool = self.pools["", ""]
+
+    def pool_of(self, component: str, adapter: str = "") -> Pool:
+        """Return what may serve a request.
+
+        Args:
+            component: Base component, or ``""``.
+            adapter: Only rows that have it loaded; ``""`` for all.
+
+        Returns:
+            A pool, without any row when there is none.
+        """
+        return self.pools.get((component, adapter)) or Pool([])
+
+    def addressed(self, name: str) -> tuple[str, str] | None:
+        """Return the component and the adapter of a request that names an inference component.
+
+        Args:
+            name: As the caller has it: of a component, or of an adapter.
+
+        Returns:
+            For `RoutingRequest`: the component whose copies serve it, and the adapter, or ``""``; None when
+            there is no such component here.
+        """
+        base = self.components.get(name)
+        if base is None:
+            return None
+        return (name, "") if base == name else (base, name)
+
+    def head_of(self, component: str = "", adapter: str = "", tenant: str = "") -> bytes:
+        """Return the constant part of a request's routing key and of its chain.
+
+        Args:
+            component: As in `RoutingRequest`.
+            adapter: Likewise.
+            tenant: What else partitions the engines' caches: a salt; it is not kept.
+        """
+        if not component and not adapter and not tenant:
+            return self.key_head
+        head = None if tenant else self._heads.get((component, adapter))
+        if head is None:
+            head = partition(
+                endpoint=self.endpoint, variant=self.name, component=component, adapter=adapter, tenant=tenant
+            )
+            if (
+                not tenant and (component, adapter) in self.pools
+            ):  # any name may be asked for: not all are kept
+                self._heads[component, adapter] = head
+        return head
+
+
+class EndpointBook:
+    """An endpoint as routing keeps it."""
+
+    __slots__ = ("in_service", "name", "variants")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.in_service = False
+        self.variants: dict[str, VariantBook] = {}
