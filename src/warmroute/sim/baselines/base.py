@@ -251,9 +251,9 @@ class Baseline(ABC):
         if isinstance(event, FirstToken):
             place.computed(charge)
             return
-        place.discharge(charge)
         present = self._places.get(place.row.target.target_id) is place
         self._ledger.release(event.lease, place.row if present else None)
+        place.discharge(charge)
         self._drop_if_done(place)
 
     def learn(self, news: News, now_ns: int) -> None:  # noqa: ARG002  (a Chooser)

@@ -2,7 +2,7 @@
 
 The first 100 characters of the first user message go to a point on a ring on which every target has 256
 points. From there the ring is walked to the first target with at most 125 % of the mean load, the new
-request counted in the mean; if there were none, the first one of the walk would take it.
+request counted in the mean.
 
 Source: Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads" (2016); KubeAI's
 documentation of its load balancing for the constants.
@@ -61,14 +61,10 @@ class Chwbl(Baseline):
         limit = (total + 1) / len(candidates) * LOAD_FACTOR
         count = len(self._owners)
         start = bisect_left(self._points, asked.key)
-        owner: Place | None = None
-        for step in range(count):
-            place = self._owners[(start + step) % count]
-            if place not in candidates:
-                continue  # tried already
-            owner = owner or place
-            if place.in_flight <= limit:
-                return Pick(place, Reason.AFFINITY if place is owner else Reason.OVERFLOW)
-        # Somebody always has at most the mean: kept as it is described.
-        assert owner is not None, "candidates are on the ring"
-        return Pick(owner, Reason.SATURATED)
+        points = (self._owners[(start + step) % count] for step in range(count))
+        walk = (place for place in points if place in candidates)  # others were tried already
+        owner = next(walk)
+        if owner.in_flight <= limit:
+            return Pick(owner, Reason.AFFINITY)
+        # There is one: somebody has at most the mean.
+        return Pick(next(place for place in walk if place.in_flight <= limit), Reason.OVERFLOW)

@@ -7,7 +7,7 @@ by the prefill rate of an instance, which the peer wants measured too. Ties go t
 blocks in use, then one is drawn.
 
 The hashed start is lengthened where it is popular, since two targets can carry only 2/n of the traffic:
-here from 512 tokens by doubling, until less than that share of the last 1,000 requests had it. What is in a
+here from 128 tokens by doubling, until less than that share of the last 1,000 requests had it. What is in a
 cache is the router's own record, as large as the cache. Like the original but for: rendezvous orders
 with two salts instead of two rings, these lengths, and no moving of requests that wait (the original
 holds them back in the router; the simulator dispatches at once).
@@ -32,7 +32,7 @@ from warmroute.workload.prompts import BLOCK_TOKENS, Request
 
 TTFT_S = 5.0
 """Objective; half of it switches from affinity to load."""
-START_BLOCKS = 512 // BLOCK_TOKENS
+START_BLOCKS = 128 // BLOCK_TOKENS
 RECENT = 1000
 RECENT_MIN = 64
 """Shares of fewer requests than this say nothing and are taken as of this many."""
