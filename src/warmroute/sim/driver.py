@@ -5,97 +5,45 @@ once, the instance's own overhead passes, the engine queues it. Nothing here dec
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from random import Random
 
 from warmroute.core.decision import Lease, Refused
-from warmroute.core.events import Completed, Failed, FailureCause, FirstToken
-from warmroute.core.fleet import Target, TargetState
+from warmroute.core.events import Cancelled, Completed, Failed, FailureCause, FirstToken
+from warmroute.core.fleet import TargetState
+from warmroute.engine.adapters import AdapterSlots
+from warmroute.engine.jitter import Jitter
 from warmroute.engine.prefix_cache import PrefixCache
-from warmroute.engine.profile import Profile
 from warmroute.engine.scheduler import Engine, Finished
 from warmroute.engine.scheduler import Sequence as EngineSequence
 from warmroute.routing.retry import RetryBudget, may_try_again
 from warmroute.sim.clock import Agenda
 from warmroute.sim.faults import Fault, FaultKind
+from warmroute.sim.happenings import (
+    Came,
+    DeadlineEnds,
+    Happening,
+    NotReached,
+    PatienceEnds,
+    Reached,
+    RequestHappening,
+    StepsEnd,
+    TimeoutEnds,
+    Told,
+)
 from warmroute.sim.instance import Attempt, Instance
 from warmroute.sim.policy import Chooser
-from warmroute.sim.records import Record, Run
-from warmroute.sim.signals import Heard, Replayed, Signal, Signals
-from warmroute.workload.arrivals import Arrival, Source
+from warmroute.sim.records import OUTCOMES, Record, Run
+from warmroute.sim.setup import Setup
+from warmroute.sim.signals import Heard, Replayed, Signals
+from warmroute.workload.arrivals import Arrival
 
 CONNECT_REFUSED_NS = 1_000_000
 """How long it takes to find out that nobody listens."""
+REST_NS = 1_000_000_000
+"""A client whose request failed or was rejected rests so long: with no think time it would try for ever."""
 IDEAL_BLOCKS = 1 << 60
 """A cache without limits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """A run, but for the policy.
-
-    Attributes:
-        profile: Of every instance.
-        instances: How many there are at the start.
-        source: Where requests come from.
-        overhead_ns: Per request, at the instance, before the engine has it.
-        token_overhead_ns: The same per prompt token.
-        signal_ns: How old what engines tell of their caches is when routers hear it.
-        signal_loss: Share of what they tell that a router does not get, 0 to 1.
-        signal_resync_ns: From noticing that until the engine has answered with everything it has; 0 = never.
-        faults: In any order.
-        seed: Of what is random in the machines, not in the workload.
-    """
-
-    profile: Profile
-    instances: int
-    source: Source
-    overhead_ns: int = 0
-    token_overhead_ns: int = 0
-    signal_ns: int = 0
-    signal_loss: float = 0.0
-    signal_resync_ns: int = 0
-    faults: tuple[Fault, ...] = ()
-    seed: int = 0
-
-    def stream(self, name: str) -> Random:
-        """Return a source of randomness of its own, the same one under any PYTHONHASHSEED."""
-        return Random(f"{self.seed} {name}")  # noqa: S311  (a simulation)
-
-
-@dataclass(frozen=True, slots=True)
-class _Came:
-    arrival: Arrival
-    from_list: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    attempt: Attempt
-    lease: Lease
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    attempt: Attempt
-
-
-@dataclass(frozen=True, slots=True)
-class _StepsEnd:
-    instance: Instance
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """The routers hear of the targets as they are now."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Deadline:
-    chooser: Chooser
-
-
-_Event = _Came | _Reached | _Refused | _StepsEnd | Fault | _Told | _Deadline | Signal
 
 
 class Simulation:
@@ -121,7 +69,7 @@ class Simulation:
         self._choosers = choosers
         self._rng = rng
         self._stopwatch = stopwatch
-        self._agenda: Agenda[_Event] = Agenda()
+        self._agenda: Agenda[Happening] = Agenda()
         self._signals = Signals(
             [chooser for chooser in choosers if chooser.wants_events],
             self._agenda.add,
@@ -137,7 +85,7 @@ class Simulation:
         self._ideal = PrefixCache(IDEAL_BLOCKS)
         self._dirty: dict[Instance, None] = {}
         self._listed: Iterator[Arrival] = iter(())
-        self._ended = dict.fromkeys(("completed", "failed", "rejected"), 0)
+        self._ended = dict.fromkeys(OUTCOMES, 0)
         for instance in self._instances:
             self._announce(instance)
 
@@ -161,33 +109,44 @@ class Simulation:
             yield agenda.now_ns
         self._close()
 
-    def _happen(self, event: _Event) -> None:
+    def _happen(self, event: Happening) -> None:
         match event:
-            case _StepsEnd(instance):
+            case StepsEnd(instance):
                 self._steps_end(instance)
-            case _Came(arrival, from_list):
-                self._came(arrival)
-                if from_list:
-                    self._next_listed()
-            case _Reached(attempt, lease):
-                self._reached(attempt, lease)
-            case _Refused(attempt):
-                self._failed(attempt, FailureCause.CONNECT_FAILED)
-            case _Deadline(chooser):
-                chooser.on_deadline(self._agenda.now_ns)
-                self._watch(chooser)
+            case Came() | Reached() | NotReached() | PatienceEnds() | TimeoutEnds():
+                self._happen_to_request(event)
             case Heard() | Replayed():
                 self._signals.happen(event, self._agenda.now_ns)
-            case _Told():
+            case DeadlineEnds(chooser):
+                chooser.on_deadline(self._agenda.now_ns)
+                self._watch(chooser)
+            case Told():
                 self._tell()
             case Fault():
                 self._fault(event)
 
     # --- requests ---------------------------------------------------------------------------
+    def _happen_to_request(self, event: RequestHappening) -> None:
+        match event:
+            case Came(arrival, from_list):
+                self._came(arrival)
+                if from_list:
+                    self._next_listed()
+            case Reached(attempt, lease):
+                if lease is attempt.lease:  # else its instance has died, or nobody waits for it any more
+                    self._reached(attempt, lease)
+            case NotReached(attempt, lease):
+                if lease is attempt.lease:
+                    self._failed(attempt, FailureCause.CONNECT_FAILED)
+            case PatienceEnds(attempt):
+                self._patience_ends(attempt)
+            case TimeoutEnds(attempt, lease):
+                self._timeout_ends(attempt, lease)
+
     def _next_listed(self) -> None:
         arrival = next(self._listed, None)
         if arrival is not None:
-            self._agenda.add(max(arrival.at_ns, self._agenda.now_ns), _Came(arrival, from_list=True))
+            self._agenda.add(max(arrival.at_ns, self._agenda.now_ns), Came(arrival, from_list=True))
 
     def _came(self, arrival: Arrival) -> None:
         record = Record(len(self.run.records), arrival)
@@ -196,7 +155,10 @@ class Simulation:
         routers = self._choosers
         chooser = routers[int(self._rng.random() * len(routers))] if len(routers) > 1 else routers[0]
         self._budget.invocation(self._agenda.now_ns)
-        self._decide(Attempt(record, chooser, chooser.asked(arrival.request)))
+        attempt = Attempt(record, chooser, chooser.asked(arrival.request))
+        if self._setup.patience_ns:
+            self._agenda.add(self._agenda.now_ns + self._setup.patience_ns, PatienceEnds(attempt))
+        self._decide(attempt)
 
     def _ideal_tokens(self, arrival: Arrival) -> int:
         request, block = arrival.request, self._setup.profile.block_tokens
@@ -228,19 +190,20 @@ class Simulation:
         instance = self._by_name[record.target]
         attempt.lease, attempt.instance = decision.lease, instance
         if not instance.alive:
-            self._agenda.add(now_ns + CONNECT_REFUSED_NS, _Refused(attempt))
+            self._agenda.add(now_ns + CONNECT_REFUSED_NS, NotReached(attempt, decision.lease))
             return
         instance.open[record.number] = attempt
+        if self._setup.timeout_ns:
+            self._agenda.add(now_ns + self._setup.timeout_ns, TimeoutEnds(attempt, decision.lease))
         overhead = self._setup.overhead_ns + self._setup.token_overhead_ns * request.prompt_tokens
-        self._agenda.add(now_ns + overhead, _Reached(attempt, decision.lease))
+        self._agenda.add(now_ns + overhead, Reached(attempt, decision.lease))
 
     def _reached(self, attempt: Attempt, lease: Lease) -> None:
         instance, record = attempt.instance, attempt.record
-        if lease is not attempt.lease or instance is None:
-            return  # its instance died meanwhile
+        assert instance is not None, "an attempt with a lease has an instance"
         request = record.arrival.request
         if not instance.engine.fits(request.prompt_tokens, request.output_tokens):
-            del instance.open[record.number]
+            self._take_back(attempt)
             # The model's own refusal: an answer, and no failure of the instance.
             self._release(attempt, Completed(lease))
             self._over(record, "failed")
@@ -250,7 +213,9 @@ class Simulation:
             prompt_tokens=request.prompt_tokens,
             output_tokens=request.output_tokens,
             runs=request.runs,
+            adapter=request.adapter,
         )
+        attempt.sequence = sequence
         instance.engine.submit(sequence, self._agenda.now_ns * 1000)
         self._dirty[instance] = None
 
@@ -261,17 +226,17 @@ class Simulation:
         for output in engine.advance():
             sequence = output.sequence
             attempt = instance.open[sequence.number]
+            lease, record = attempt.lease, attempt.record
+            assert lease is not None, "an attempt in an engine has a lease"
             if isinstance(output, Finished):
-                del instance.open[sequence.number]
-                assert attempt.lease is not None, "an attempt in an engine has a lease"
-                told = Completed(attempt.lease, sequence.prompt_tokens, attempt.record.cached_tokens)
-                self._release(attempt, told)
-                self._over(attempt.record, "completed")
+                attempt.sequence = None
+                self._take_back(attempt)
+                self._release(attempt, Completed(lease, sequence.prompt_tokens, record.cached_tokens))
+                self._over(record, "completed")
             else:
-                attempt.record.first_token_ns = now_ns
-                attempt.record.cached_tokens = sequence.cached_tokens or 0
-                assert attempt.lease is not None, "an attempt in an engine has a lease"
-                attempt.chooser.apply(FirstToken(attempt.lease), now_ns)
+                record.first_token_ns = now_ns
+                record.cached_tokens = sequence.cached_tokens or 0
+                attempt.chooser.apply(FirstToken(lease), now_ns)
         self._dirty[instance] = None
 
     def _wake(self, instance: Instance) -> None:
@@ -281,14 +246,44 @@ class Simulation:
         instance.engine.plan(self._agenda.now_ns * 1000)
         if instance.engine.cache.events:
             self._signals.publish(instance, self._agenda.now_ns)
+        if instance.engine.adapters.loads != instance.loads_known:
+            self._tell_adapters(instance)
         ends_ps = instance.engine.ends_ps
         if ends_ps is not None and (wakes_ns := -(-ends_ps // 1000)) != instance.wakes_ns:
             instance.wakes_ns = wakes_ns
-            self._agenda.add(wakes_ns, _StepsEnd(instance))
+            self._agenda.add(wakes_ns, StepsEnd(instance))
 
     # --- ends -------------------------------------------------------------------------------
-    def _release(self, attempt: Attempt, event: Completed | Failed) -> None:
-        attempt.lease = attempt.instance = None
+    def _patience_ends(self, attempt: Attempt) -> None:
+        record, lease = attempt.record, attempt.lease
+        if record.outcome or record.first_token_ns:
+            return
+        assert lease is not None, "an invocation on its way has a lease"
+        self._take_back(attempt)
+        self._release(attempt, Cancelled(lease))
+        self._over(record, "cancelled")
+
+    def _timeout_ends(self, attempt: Attempt, lease: Lease) -> None:
+        if lease is attempt.lease and not attempt.record.first_token_ns:
+            self._take_back(attempt)
+            self._failed(attempt, FailureCause.FIRST_BYTE_TIMEOUT)
+
+    def _take_back(self, attempt: Attempt) -> None:
+        """Take an attempt from its instance, whose engine stops working on it."""
+        instance, sequence = attempt.instance, attempt.sequence
+        attempt.instance = attempt.sequence = None
+        if instance is None or instance.open.pop(attempt.record.number, None) is None:
+            return  # nobody listened there
+        if sequence is not None:
+            instance.engine.abort(sequence, self._agenda.now_ns * 1000)
+            self._dirty[instance] = None
+        target = instance.target
+        if target is not None and target.state is TargetState.DRAINING and not instance.open:
+            instance.target = None
+            self._agenda.add(self._agenda.now_ns, Told())
+
+    def _release(self, attempt: Attempt, event: Completed | Failed | Cancelled) -> None:
+        attempt.lease = attempt.instance = attempt.sequence = None
         attempt.chooser.apply(event, self._agenda.now_ns)
 
     def _failed(self, attempt: Attempt, cause: FailureCause) -> None:
@@ -307,7 +302,7 @@ class Simulation:
     def _watch(self, chooser: Chooser) -> None:
         deadline_ns = chooser.next_deadline_ns()
         if deadline_ns is not None:
-            self._agenda.add(max(deadline_ns, self._agenda.now_ns), _Deadline(chooser))
+            self._agenda.add(max(deadline_ns, self._agenda.now_ns), DeadlineEnds(chooser))
 
     def _over(self, record: Record, outcome: str) -> None:
         now_ns = self._agenda.now_ns
@@ -318,13 +313,21 @@ class Simulation:
         if outcome == "completed":
             in_order = record.arrival.at_ns <= record.dispatched_ns <= record.first_token_ns <= now_ns
             assert in_order, f"the times of request {record.number} are out of order: {record.line()}"
-        following = self._setup.source.after(record.arrival, now_ns)
-        if following is not None:
-            self._agenda.add(following.at_ns, _Came(following, from_list=False))
+        self.run.ended_ns = now_ns
+        resumes_ns = now_ns if outcome in ("completed", "cancelled") else now_ns + REST_NS
+        for following in self._setup.source.after(record.arrival, resumes_ns):
+            self._agenda.add(following.at_ns, Came(following, from_list=False))
 
     # --- the fleet --------------------------------------------------------------------------
     def _new_instance(self, number: int) -> Instance:
-        return Instance(number, Engine(self._setup.profile, record=self._signals.wanted))
+        setup = self._setup
+        engine = Engine(
+            setup.profile,
+            record=self._signals.wanted,
+            jitter=Jitter(setup.jitter, setup.stream(f"engine {number}")) if setup.jitter else None,
+            adapters=AdapterSlots(setup.adapter_slots, setup.adapter_load_ns * 1000),
+        )
+        return Instance(number, engine)
 
     def _announce(self, instance: Instance) -> None:
         assert instance.target is not None, "a new instance has a target"
@@ -337,6 +340,14 @@ class Simulation:
         for chooser in self._choosers:
             chooser.apply_targets(self._version, targets)
 
+    def _tell_adapters(self, instance: Instance) -> None:
+        """Let the routers know, sooner or later, which adapters an engine has."""
+        adapters = instance.engine.adapters
+        instance.loads_known = adapters.loads
+        if instance.target is not None:
+            instance.target = replace(instance.target, adapters=tuple(sorted(adapters.loaded)))
+            self._agenda.add(self._agenda.now_ns + self._setup.signal_ns, Told())
+
     def _fault(self, fault: Fault) -> None:
         now_ns = self._agenda.now_ns
         match fault.kind:
@@ -348,7 +359,8 @@ class Simulation:
             case FaultKind.DRAIN:
                 instance = self._instances[fault.instance]
                 assert instance.target is not None, "an instance drains once"
-                instance.target = _draining(instance.target)
+                draining = replace(instance.target, state=TargetState.DRAINING)
+                instance.target = draining if instance.open else None
                 self._tell()
             case FaultKind.KILL:
                 instance = self._instances[fault.instance]
@@ -357,7 +369,7 @@ class Simulation:
                 lost, instance.open = list(instance.open.values()), {}
                 for attempt in lost:
                     self._failed(attempt, FailureCause.CLOSED)
-                self._agenda.add(now_ns + fault.notice_ns, _Told())
+                self._agenda.add(now_ns + fault.notice_ns, Told())
 
     # --- invariants -------------------------------------------------------------------------
     def _check(self) -> None:
@@ -378,20 +390,9 @@ class Simulation:
         for instance in self._instances:
             self.run.preemptions += instance.engine.preemptions
             self.run.evicted_blocks += instance.engine.cache.evicted
+            self.run.adapter_loads += instance.engine.adapters.loads
             if instance.alive:
                 assert instance.engine.cache.used == 0, "an idle engine holds blocks"
-        self.run.ended_ns = self._agenda.now_ns
-
-
-def _draining(target: Target) -> Target:
-    return Target(
-        target.target_id,
-        target.instance_id,
-        target.generation,
-        target.host,
-        target.port,
-        state=TargetState.DRAINING,
-    )
 
 
 def simulate(

@@ -17,10 +17,11 @@ class Instance:
         alive: Whether it answers.
         open: Attempts it has been given and that have not ended, by the numbers of their records.
         wakes_ns: When its engine's steps end, as far as that is on the agenda; -1 before.
+        loads_known: Loads of adapters that are on their way to the routers, or known there.
         target: As the routers know it; None when it is gone.
     """
 
-    __slots__ = ("alive", "engine", "open", "target", "wakes_ns")
+    __slots__ = ("alive", "engine", "loads_known", "open", "target", "wakes_ns")
 
     def __init__(self, number: int, engine: Engine) -> None:
         name = f"instance-{number}"
@@ -28,6 +29,7 @@ class Instance:
         self.alive = True
         self.open: dict[int, Attempt] = {}
         self.wakes_ns = -1
+        self.loads_known = 0
         self.target: Target | None = Target(TargetId(name), InstanceId(name), 1, "127.0.0.1", 8000 + number)
 
 

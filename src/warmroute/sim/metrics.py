@@ -71,7 +71,7 @@ def metrics_of(run: Run, *, warmup_ns: int = 0) -> Metrics:
     passed_over = sum(record.reason in _PASSED_OVER for record in records)
     return Metrics(
         requests=len(records),
-        failed=len(records) - len(done),
+        failed=sum(record.outcome in ("failed", "rejected") for record in records),
         ttft_mean_ms=_ratio(sum(ttft), len(ttft)),
         ttft_p50_ms=percentile(ttft, 0.5),
         ttft_p90_ms=percentile(ttft, 0.9),

@@ -130,18 +130,19 @@ class LiveChooser:
         """Return the live key and chain of the request's text, made up from its blocks."""
         book = self._router.endpoints[ENDPOINT].variants[VARIANT]
         if not book.prefix_length:
-            return NO_PROMPT
+            return RoutingRequest(adapter=request.adapter) if request.adapter else NO_PROMPT
         head = request.head(book.prefix_length)
         if head not in self._keys:
             if len(self._keys) >= KEYS_KEPT:
                 self._keys.clear()
             self._keys[head] = text_key(book.key_head, text_of(*head), book.prefix_length, "")
         if not book.wants_chain:
-            return RoutingRequest(key=self._keys[head])
+            return RoutingRequest(key=self._keys[head], adapter=request.adapter)
         return RoutingRequest(
             key=self._keys[head],
             chain=text_chain(request),
             characters=int(request.prompt_tokens * CHARACTERS_PER_TOKEN),
+            adapter=request.adapter,
         )
 
     def decide(

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 from warmroute.workload.arrivals import Arrival
 
-OUTCOMES = ("completed", "failed", "rejected")
+OUTCOMES = ("completed", "failed", "rejected", "cancelled")
+"""Ways for an invocation to end: answered; given up by the router after a try, or without one; given up by
+its client."""
 
 
 class Record:
@@ -22,7 +24,7 @@ class Record:
         dispatched_ns: When the last decision was made.
         first_token_ns: When the first token came.
         ended_ns: When it was over.
-        outcome: ``completed``, ``failed`` or ``rejected``; ``""`` while it is in flight.
+        outcome: One of `OUTCOMES`; ``""`` while it is in flight.
     """
 
     __slots__ = (
@@ -65,13 +67,15 @@ class Run:
         evicted_blocks: Cached blocks that engines gave up for others.
         decisions: How many were made.
         decision_ns: What they took by the stopwatch that was handed in; 0 without one.
-        ended_ns: Virtual time at the end.
+        adapter_loads: Times that engines loaded an adapter.
+        ended_ns: Virtual time at the end of the last request.
     """
 
     records: list[Record] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     preemptions: int = 0
     evicted_blocks: int = 0
+    adapter_loads: int = 0
     decisions: int = 0
     decision_ns: int = 0
     ended_ns: int = 0

@@ -8,12 +8,14 @@ from random import Random
 from warmroute.core.errors import ConfigurationError
 from warmroute.engine.profile import PROFILES, Profile
 from warmroute.engine.step import StepCost
-from warmroute.sim.driver import Setup, simulate
+from warmroute.sim.driver import simulate
 from warmroute.sim.faults import Fault, FaultKind
 from warmroute.sim.policies import POLICIES
 from warmroute.sim.policy import Settings
 from warmroute.sim.records import Run
+from warmroute.sim.setup import Setup
 from warmroute.workload.arrivals import NS_PER_S, Source
+from warmroute.workload.partitions import PARTITIONS_MAX, Partitioned
 
 Value = int | float | str
 Read = Callable[[str], Iterable[str]]
@@ -29,6 +31,15 @@ COMMON: Mapping[str, Value] = {
     "signal_ms": 0.0,
     "signal_loss": 0.0,
     "signal_resync_ms": 0.0,
+    "jitter": 0.0,
+    "patience_s": 0.0,
+    "timeout_s": 0.0,
+    "adapters": 0,
+    "adapter_zipf": 0.0,
+    "adapter_slots": 8,
+    "adapter_load_ms": 300.0,
+    "salts": 0,
+    "update_s": 0.0,
     "prefix_length": 4096,
     "threshold": 0,
     "routers": 1,
@@ -50,6 +61,15 @@ PARAMETER_HELP: Mapping[str, str] = {
     "signal_ms": "Age of what engines tell of their caches when routers hear it.",
     "signal_loss": "Share of it that a router does not get, 0 to 1.",
     "signal_resync_ms": "From noticing that until the engine has told all it has; 0 = never.",
+    "jitter": "Sigma of a lognormal factor on the time of every engine step, 0 to 1.",
+    "patience_s": "A client without a first token by then gives up; 0 = never.",
+    "timeout_s": "A router without a first token by then gives up; 0 = never.",
+    "adapters": "LoRA adapters, one for every client; 0 = none.",
+    "adapter_zipf": "Exponent of their popularity; 0 = equal.",
+    "adapter_slots": "Adapters that an engine has room for.",
+    "adapter_load_ms": "How long an engine loads one; everything in it waits.",
+    "salts": "Tenants with a cache salt of their own: they share nothing; 0 = none.",
+    "update_s": "The start of every prompt changes so often; 0 = never.",
     "prefix_length": "PrefixLength of PREFIX_AWARE, in characters.",
     "threshold": "ConcurrencyThreshold of PREFIX_AWARE; 0 lets the scenario choose.",
     "routers": "Routers that share nothing.",
@@ -66,9 +86,9 @@ PARAMETER_HELP: Mapping[str, str] = {
 _POSITIVE = frozenset({
     "instances", "routers", "prefix_length", "compute_scale", "cache_scale", "duration_s", "clients",
     "prefixes", "uses", "prompts", "sessions", "speed", "unique_tokens", "output_tokens", "turns_min",
-    "context_tokens",
+    "context_tokens", "adapter_slots",
 })  # fmt: skip
-_SHARES = frozenset({"hot", "signal_loss"})
+_SHARES = frozenset({"hot", "jitter", "signal_loss"})
 
 
 class Parameters:
@@ -166,9 +186,20 @@ def _validate(values: Mapping[str, Value]) -> None:
         )
     if int(values.get("turns_min", 0)) > int(values.get("turns_max", 0)):
         raise ConfigurationError("turns_min must not be more than turns_max")
+    _validate_partitions(values)
     if values["fault"] in ("kill", "drain") and int(values["fault_instance"]) >= int(values["instances"]):
         raise ConfigurationError(
             f"fault_instance must be below instances ({values['instances']}), got {values['fault_instance']}"
+        )
+
+
+def _validate_partitions(values: Mapping[str, Value]) -> None:
+    versions = float(values["duration_s"]) // float(values["update_s"]) + 1 if values["update_s"] else 1
+    partitions = versions * max(1, int(values["salts"])) * (int(values["adapters"]) + 1)
+    if partitions > PARTITIONS_MAX:
+        raise ConfigurationError(
+            f"adapters, salts and updates of prompts may make {PARTITIONS_MAX} partitions of the caches "
+            f"together, got {partitions:.0f}"
         )
 
 
@@ -220,12 +251,17 @@ def run_scenario(
     setup = Setup(
         profile=profile,
         instances=parameters.whole("instances"),
-        source=scenario.source(parameters, Random(f"{seed} workload"), read),  # noqa: S311
+        source=_source(scenario, parameters, seed, read),
         overhead_ns=parameters.ns("overhead_ms"),
         token_overhead_ns=round(parameters.number("overhead_us_per_token") * 1000),
         signal_ns=parameters.ns("signal_ms"),
         signal_loss=parameters.number("signal_loss"),
         signal_resync_ns=parameters.ns("signal_resync_ms"),
+        patience_ns=parameters.ns("patience_s"),
+        timeout_ns=parameters.ns("timeout_s"),
+        jitter=parameters.number("jitter"),
+        adapter_slots=parameters.whole("adapter_slots"),
+        adapter_load_ns=parameters.ns("adapter_load_ms"),
         faults=_faults(parameters),
         seed=seed,
     )
@@ -236,6 +272,20 @@ def _prefill_tokens_per_s(profile: Profile) -> float:
     """Return what a prompt as long as a step yields on an idle instance."""
     tokens = profile.batch_tokens
     return tokens * 1e12 / StepCost(profile).mixed_ps([(tokens, 0)], decoding=0, context=0)
+
+
+def _source(scenario: Scenario, parameters: Parameters, seed: int, read: Read) -> Source:
+    source = scenario.source(parameters, Random(f"{seed} workload"), read)  # noqa: S311  (a simulation)
+    if not any(parameters.number(name) for name in ("adapters", "salts", "update_s")):
+        return source
+    return Partitioned(
+        source,
+        Random(f"{seed} partitions"),  # noqa: S311
+        adapters=parameters.whole("adapters"),
+        exponent=parameters.number("adapter_zipf"),
+        salts=parameters.whole("salts"),
+        every_ns=parameters.ns("update_s"),
+    )
 
 
 def _faults(parameters: Parameters) -> tuple[Fault, ...]:

@@ -8,6 +8,8 @@ from typing import Protocol
 from warmroute.workload.prompts import Maker, Request
 
 NS_PER_S = 1_000_000_000
+NOBODY = -1
+"""The client of requests that come from nobody in particular."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +19,12 @@ class Arrival:
     Attributes:
         at_ns: When, from the start.
         request: What.
-        client: Who sends it; numbers from 0.
+        client: Who sends it; numbers from 0, or `NOBODY`.
     """
 
     at_ns: int
     request: Request
-    client: int = 0
+    client: int = NOBODY
 
 
 class Source(Protocol):
@@ -32,8 +34,8 @@ class Source(Protocol):
         """Return what comes whatever the answers are, in order of time."""
         ...
 
-    def after(self, ended: Arrival, now_ns: int) -> Arrival | None:
-        """Return what a client sends when its last request has ended; None for nothing."""
+    def after(self, ended: Arrival, now_ns: int) -> Sequence[Arrival]:
+        """Return what comes because a request has ended: mostly its client's next one, or nothing."""
         ...
 
 
@@ -104,10 +106,10 @@ class OpenLoop:
     Args:
         times: In order.
         maker: What is asked; the client of a request is its number, modulo ``clients``.
-        clients: How many there are.
+        clients: How many there are; 0 = nobody in particular.
     """
 
-    def __init__(self, times: Iterable[int], maker: Maker, *, clients: int = 1) -> None:
+    def __init__(self, times: Iterable[int], maker: Maker, *, clients: int = 0) -> None:
         self._times = times
         self._maker = maker
         self._clients = clients
@@ -115,14 +117,15 @@ class OpenLoop:
     def first(self) -> Iterator[Arrival]:
         """Return all of them."""
         for number, at in enumerate(self._times):
-            client = number % self._clients
+            client = number % self._clients if self._clients else NOBODY
             request = self._maker.next(client)
             if request is None:
                 return
             yield Arrival(at, request, client)
 
-    def after(self, ended: Arrival, now_ns: int) -> None:
-        """Return None: nobody waits for an answer."""
+    def after(self, ended: Arrival, now_ns: int) -> Sequence[Arrival]:  # noqa: ARG002  (a Source)
+        """Return nothing: nobody waits for an answer."""
+        return ()
 
 
 class Recorded:
@@ -142,8 +145,9 @@ class Recorded:
         for each in self._arrivals:
             yield Arrival(round(each.at_ns / self._speed), each.request, each.client)
 
-    def after(self, ended: Arrival, now_ns: int) -> None:
-        """Return None: nobody waited for an answer."""
+    def after(self, ended: Arrival, now_ns: int) -> Sequence[Arrival]:  # noqa: ARG002  (a Source)
+        """Return nothing: nobody waited for an answer."""
+        return ()
 
 
 class ClosedLoop:
@@ -169,17 +173,15 @@ class ClosedLoop:
     def first(self) -> Iterator[Arrival]:
         """Return each client's first request."""
         for client in range(self._clients):
-            arrival = self._ask(client, self._ramp_ns * client // self._clients)
-            if arrival is not None:
-                yield arrival
+            yield from self._ask(client, self._ramp_ns * client // self._clients)
 
-    def after(self, ended: Arrival, now_ns: int) -> Arrival | None:
+    def after(self, ended: Arrival, now_ns: int) -> Sequence[Arrival]:
         """Return the client's next request."""
         return self._ask(ended.client, now_ns + self._think())
 
-    def _ask(self, client: int, at_ns: int) -> Arrival | None:
+    def _ask(self, client: int, at_ns: int) -> Sequence[Arrival]:
         request = self._maker.next(client) if at_ns < self._end_ns else None
-        return None if request is None else Arrival(at_ns, request, client)
+        return () if request is None else (Arrival(at_ns, request, client),)
 
 
 def thinking(mean_s: float, rng: Random) -> Callable[[], int]:
@@ -213,22 +215,20 @@ class SessionLoop:
     def first(self) -> Iterator[Arrival]:
         """Return the first request of each of the first sessions."""
         for client in range(self._at_once):
-            arrival = self._ask(client, self._ramp_ns * client // self._at_once)
-            if arrival is not None:
-                yield arrival
+            yield from self._ask(client, self._ramp_ns * client // self._at_once)
 
-    def after(self, ended: Arrival, now_ns: int) -> Arrival | None:
+    def after(self, ended: Arrival, now_ns: int) -> Sequence[Arrival]:
         """Return the session's next request, or the next session's first."""
         return self._ask(ended.client, now_ns)
 
-    def _ask(self, client: int, now_ns: int) -> Arrival | None:
+    def _ask(self, client: int, now_ns: int) -> Sequence[Arrival]:
         while True:
             step = next(self._running.get(client, iter(())), None)
             if step is not None:
                 thought_ns, request = step
                 at_ns = now_ns + thought_ns
-                return Arrival(at_ns, request, client) if at_ns < self._end_ns else None
+                return (Arrival(at_ns, request, client),) if at_ns < self._end_ns else ()
             session = next(self._coming, None)
             if session is None:
-                return None
+                return ()
             self._running[client] = iter(session)

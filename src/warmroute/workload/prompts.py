@@ -30,11 +30,13 @@ class Request:
         prompt_tokens: Length of the prompt, at least 1.
         output_tokens: Length of the answer, at least 1.
         runs: Chain of blocks; covers every full block of prompt and answer together.
+        adapter: LoRA adapter it names; empty for none.
     """
 
     prompt_tokens: int
     output_tokens: int
     runs: tuple[Run, ...]
+    adapter: str = ""
 
     def head(self, characters: int) -> tuple[tuple[Run, ...], int]:
         """Return what decides the first characters of the prompt's text: runs, and how many characters."""

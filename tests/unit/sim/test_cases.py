@@ -70,7 +70,7 @@ def test_conversations_have_the_published_lengths_of_their_prompts():
     tokens = []
     for _ in range(20_000):
         tokens.append(last.request.prompt_tokens)
-        last = source.after(last, 0)
+        (last,) = source.after(last, 0)
     tokens.sort()
     assert tokens[10_000] == pytest.approx(725, rel=0.05)
     assert sum(tokens) / len(tokens) == pytest.approx(796, rel=0.05)

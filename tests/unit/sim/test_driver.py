@@ -9,13 +9,16 @@ from random import Random
 import pytest
 
 from warmroute.core.decision import Refusal, Refused
+from warmroute.core.events import FailureCause
 from warmroute.engine.profile import PROFILES
 from warmroute.engine.step import StepCost
-from warmroute.sim.driver import Setup, Simulation, simulate
+from warmroute.sim.driver import Simulation, simulate
 from warmroute.sim.faults import Fault, FaultKind
 from warmroute.sim.policies import POLICIES
 from warmroute.sim.policy import Settings
+from warmroute.sim.setup import Setup
 from warmroute.workload.arrivals import NS_PER_S, Arrival, ClosedLoop, Recorded
+from warmroute.workload.partitions import Partitioned
 from warmroute.workload.prompts import Lengths, RenewedPrefixes, Request
 
 BIG = PROFILES["llama-3.1-70b-8xh100"]
@@ -87,6 +90,124 @@ def test_the_stopwatch_measures_decisions_and_changes_nothing():
     assert log(measured) == log(run(Setup(BIG, 3, busy())))
 
 
+# --- giving up --------------------------------------------------------------------------------
+
+
+def prefill(*prompts):
+    return -(-COST.mixed_ps([(prompt, 0) for prompt in prompts], decoding=0, context=0) // 1000)
+
+
+def test_a_client_without_a_first_token_gives_up_and_its_engine_stops():
+    source = Recorded([Arrival(0, request(0, prompt=16_000, output=5)), Arrival(50 * MS, request(1))])
+    made = choosers()
+    result = run(Setup(BIG, 1, source, patience_ns=300 * MS), made)
+    first, second = result.records
+    assert (first.outcome, first.ended_ns, first.first_token_ns) == ("cancelled", 300 * MS, 0)
+    # The step under way is ended; the second half of the long prompt is never computed.
+    assert second.first_token_ns == pytest.approx(prefill(8192) + prefill(100), abs=2)
+    assert (second.outcome, made[0].open_leases()) == ("completed", 0)
+
+
+def test_who_has_a_first_token_in_time_stays_to_the_end():
+    (record,) = run(Setup(BIG, 1, recorded(0, output=500), patience_ns=20 * MS)).records
+    assert (record.outcome, record.ended_ns > 5 * NS_PER_S) == ("completed", True)
+
+
+def test_giving_up_on_the_way_to_an_instance_leaves_it_alone():
+    setup = Setup(BIG, 1, recorded(0), overhead_ns=33 * MS, patience_ns=10 * MS)
+    result = run(setup)
+    assert [(each.outcome, each.ended_ns) for each in result.records] == [("cancelled", 10 * MS)]
+    assert result.ended_ns == 10 * MS
+
+
+def test_a_client_may_give_up_before_a_dead_instance_is_found_out():
+    fault = Fault(0, FaultKind.KILL, instance=0, notice_ns=NS_PER_S)
+    result = run(Setup(BIG, 1, recorded(MS), faults=(fault,), patience_ns=MS // 2))
+    assert [(each.outcome, each.attempts) for each in result.records] == [("cancelled", 1)]
+
+
+def test_a_client_that_gave_up_asks_again():
+    def ask(patience_ns):
+        return run(Setup(BIG, 1, busy(clients=30, seconds=5), patience_ns=patience_ns)).records
+
+    patient, impatient = ask(0), ask(200 * MS)
+    given_up = [record for record in impatient if record.outcome == "cancelled"]
+    assert {record.ended_ns - record.arrival.at_ns for record in given_up} == {200 * MS}
+    assert len(impatient) > len(patient)
+
+
+def test_a_router_that_waits_too_long_fails_the_request_and_tries_nobody_else():
+    source = recorded(0, 0, prompt=16_000)
+    result = run(Setup(BIG, 2, source, timeout_ns=300 * MS))
+    assert [(each.outcome, each.attempts, each.ended_ns) for each in result.records] == [
+        ("failed", 1, 300 * MS),
+    ] * 2  # fmt: skip
+
+
+def test_timeouts_count_against_an_instance():
+    class Watched(Leaky):
+        def apply(self, event, now_ns):
+            causes.append(getattr(event, "cause", None))
+            self.inner.apply(event, now_ns)
+
+    causes = []
+    run(Setup(BIG, 1, recorded(0, prompt=16_000), timeout_ns=300 * MS), [Watched(choosers()[0])])
+    assert causes == [FailureCause.FIRST_BYTE_TIMEOUT]
+
+
+def test_a_timeout_of_an_attempt_that_is_over_does_nothing():
+    (record,) = run(Setup(BIG, 1, recorded(0, output=500), timeout_ns=20 * MS)).records
+    assert record.outcome == "completed"
+
+
+# --- jitter and adapters ----------------------------------------------------------------------
+
+
+def test_jitter_moves_ends_by_the_seed_and_by_the_instance():
+    def ends(**how):
+        records = run(Setup(BIG, 2, recorded(0, 0), jitter=0.1, **how)).records
+        return [record.first_token_ns for record in records]
+
+    assert ends() == ends() != ends(seed=1)
+    one, other = ends()
+    assert one != other
+    assert one != prefill(100)
+    assert one == pytest.approx(prefill(100), rel=0.5)
+
+
+def named(*adapters, gap_ns=NS_PER_S):
+    requests = [replace(request(number), adapter=name) for number, name in enumerate(adapters)]
+    return Recorded([Arrival(number * gap_ns, each) for number, each in enumerate(requests)])
+
+
+def test_the_first_request_with_an_adapter_waits_for_its_load():
+    result = run(Setup(BIG, 1, named("a", "a", "b", "a"), adapter_load_ns=300 * MS))
+    waited = [record.first_token_ns - record.arrival.at_ns for record in result.records]
+    assert waited == pytest.approx([300 * MS + prefill(100), prefill(100)] + [300 * MS + prefill(100)] * 2)
+    assert result.adapter_loads == 3
+
+
+def test_routers_hear_which_adapters_an_instance_has():
+    class Watched(Leaky):
+        def apply_targets(self, version, targets):
+            told.append([target.adapters for target in targets])
+            self.inner.apply_targets(version, targets)
+
+    told = []
+    setup = Setup(BIG, 1, named("b", "a"), adapter_slots=2, signal_ns=50 * MS)
+    run(setup, [Watched(choosers()[0])])
+    assert told == [[()], [("b",)], [("a", "b")]]
+
+
+def test_requests_for_an_adapter_go_to_an_instance_that_has_it():
+    result = run(Setup(BIG, 4, named(*"aabbaabb"), adapter_slots=4), choosers("RANDOM"))
+    homes = {"a": set(), "b": set()}
+    for record in result.records:
+        homes[record.arrival.request.adapter].add(record.target)
+    assert [len(each) for each in homes.values()] == [1, 1]
+    assert result.adapter_loads == 2
+
+
 # --- faults -----------------------------------------------------------------------------------
 
 
@@ -112,6 +233,24 @@ def test_a_draining_instance_finishes_what_it_has():
     assert max(record.ended_ns for record in mine) > 10 * NS_PER_S
 
 
+def test_a_draining_instance_is_gone_when_it_is_idle():
+    class Watched(Leaky):
+        def apply_targets(self, version, targets):
+            told.append([f"{target.target_id} {target.state.value}" for target in targets])
+            self.inner.apply_targets(version, targets)
+
+    told = []
+    faults = (Fault(MS, FaultKind.DRAIN, instance=0), Fault(NS_PER_S, FaultKind.DRAIN, instance=1))
+    run(Setup(BIG, 2, recorded(0), faults=faults), [Watched(choosers()[0])])
+    busy_one, idle_one = "instance-0", "instance-1"
+    if told[1][0] != "instance-0 draining":  # which one had the request
+        assert told[1:] == [["instance-1 in_service"], []]
+    else:
+        assert told[1:] == [
+            [f"{busy_one} draining", f"{idle_one} in_service"], [f"{idle_one} in_service"], [],
+        ]  # fmt: skip
+
+
 def test_an_added_instance_takes_its_part():
     result = run(Setup(BIG, 2, busy(), faults=(Fault(10 * NS_PER_S, FaultKind.ADD),)))
     assert result.targets == ["instance-0", "instance-1", "instance-2"]
@@ -123,6 +262,12 @@ def test_without_any_instance_requests_are_rejected():
     fault = Fault(0, FaultKind.KILL, instance=0)
     result = run(Setup(BIG, 1, recorded(MS), faults=(fault,)))
     assert [(record.outcome, record.reason) for record in result.records] == [("rejected", "no_target")]
+
+
+def test_a_client_that_was_rejected_rests():
+    fault = Fault(0, FaultKind.KILL, instance=0)
+    result = run(Setup(BIG, 1, busy(clients=1, seconds=4), faults=(fault,)))
+    assert [record.arrival.at_ns // NS_PER_S for record in result.records] == [0, 1, 2, 3]
 
 
 def test_a_request_that_found_nobody_else_has_failed():
@@ -159,14 +304,34 @@ def test_the_same_seed_gives_the_same_log(name):
     assert log(run(Setup(BIG, 3, busy(seed=2)), choosers(name, count=2))) != log(first)
 
 
-def test_the_log_is_the_same_under_any_hash_seed():
+def troubled():
+    """Everything that is random or goes wrong, at once."""
+    faults = (
+        Fault(5 * NS_PER_S, FaultKind.KILL, instance=1, notice_ns=NS_PER_S),
+        Fault(7 * NS_PER_S, FaultKind.ADD),
+        Fault(12 * NS_PER_S, FaultKind.DRAIN, instance=0),
+    )
+    source = Partitioned(busy(clients=12), Random(5), adapters=4, salts=2)
+    return Setup(
+        replace(BIG, kv_blocks=2_000), 3, source, faults=faults, adapter_slots=2,
+        signal_ns=50 * MS, signal_loss=0.2, signal_resync_ns=100 * MS, patience_ns=600 * MS,
+        timeout_ns=800 * MS, jitter=0.1, adapter_load_ns=50 * MS, seed=3,
+    )  # fmt: skip
+
+
+def test_everything_that_can_go_wrong_does_in_the_run_that_is_compared():
+    result = run(troubled(), choosers("KV_AWARE", count=2))
+    assert {record.outcome for record in result.records} == {"completed", "failed", "cancelled"}
+    assert (result.evicted_blocks > 0, result.adapter_loads > 0) == (True, True)
+
+
+def test_the_logs_of_all_policies_are_the_same_under_any_hash_seed():
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import importlib.util as u\n"
         "s = u.spec_from_file_location('t', sys.argv[2])\n"
         "t = u.module_from_spec(s); s.loader.exec_module(t)\n"
-        "f = t.Fault(5 * t.NS_PER_S, t.FaultKind.KILL, instance=1, notice_ns=t.NS_PER_S)\n"
-        "print(t.log(t.run(t.Setup(t.BIG, 3, t.busy(), faults=(f,)), t.choosers('PREFIX_AWARE', 2))))\n"
+        "for name in t.POLICIES: print(name, t.log(t.run(t.troubled(), t.choosers(name, 2))))\n"
     )
     logs = [
         subprocess.run(
@@ -176,7 +341,7 @@ def test_the_log_is_the_same_under_any_hash_seed():
         for seed in ("1", "77")
     ]  # fmt: skip
     assert logs[0] == logs[1]
-    assert logs[0].count("\n") > 50
+    assert logs[0].count("\n") > 50 * len(POLICIES)
 
 
 def test_several_routers_each_keep_their_own_counts():

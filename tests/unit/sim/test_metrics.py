@@ -47,6 +47,12 @@ def test_a_run_comes_to_its_numbers():
     assert metrics.decision_us == 5
 
 
+def test_a_request_that_its_client_gave_up_has_not_failed():
+    outcomes = ("completed", "cancelled", "rejected", "failed")
+    metrics = metrics_of(Run(records=[record(n, n, outcome=each) for n, each in enumerate(outcomes)]))
+    assert (metrics.requests, metrics.failed) == (4, 2)
+
+
 def test_a_run_without_requests_is_all_zeros():
     metrics = metrics_of(Run())
     assert (metrics.requests, metrics.ttft_p50_ms, metrics.throughput_rps, metrics.share_max) == (0, 0, 0, 0)

@@ -37,7 +37,10 @@ def test_own_defaults_come_before_common_ones_and_overrides_before_both():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"clents": "3"}, "aws-long has no parameter clents; it has cache_scale, clients, compute_scale"),
+        (
+            {"clents": "3"},
+            "aws-long has no parameter clents; it has adapter_load_ms, .*, clients, compute_scale",
+        ),
         ({"clients": "many"}, "clients must be a whole number, got many"),
         ({"think_s": "x"}, "think_s must be a number, got x"),
         ({"profile": "a100"}, "profile must be one of llama-3.1-70b-8xh100, .*, got a100"),
@@ -48,6 +51,9 @@ def test_own_defaults_come_before_common_ones_and_overrides_before_both():
         ({"duration_s": "inf"}, "duration_s must be 0 or more, got inf"),
         ({"duration_s": "300"}, r"warmup_s must be less than duration_s \(300.0\), got 300.0"),
         ({"signal_loss": "1.5"}, "signal_loss must be a share from 0 to 1, got 1.5"),
+        ({"jitter": "1.1"}, "jitter must be a share from 0 to 1, got 1.1"),
+        ({"adapter_slots": "0"}, "adapter_slots must be more than 0, got 0"),
+        ({"salts": "99", "update_s": "9"}, "16384 partitions of the caches together, got 39699"),
         ({"unique_tokens": "0"}, "unique_tokens must be more than 0, got 0.0"),
         ({"fault": "kill", "fault_instance": "7"}, r"fault_instance must be below instances \(7\), got 7"),
     ],
@@ -87,6 +93,38 @@ def test_a_dearer_prompt_takes_longer():
 
 def test_several_routers_run_side_by_side():
     assert {record.outcome for record in go(routers="3").records} == {"completed"}
+
+
+def test_impatient_clients_and_routers_give_up():
+    cancelled = [record.outcome for record in go(patience_s="0.4", clients="8").records]
+    failed = [record.outcome for record in go(timeout_s="0.4", clients="8").records]
+    assert set(cancelled) == {"completed", "cancelled"}
+    assert set(failed) == {"completed", "failed"}
+
+
+def test_steps_may_jitter_as_the_seed_draws_it():
+    assert log(go(jitter="0.1")) == log(go(jitter="0.1"))
+    assert log(go(jitter="0.1")) != log(go())
+
+
+def test_clients_may_have_adapters_of_their_own():
+    run = go(adapters="2", adapter_slots="1", adapter_load_ms="500")
+    assert {record.arrival.request.adapter for record in run.records} <= {"adapter-1", "adapter-2"}
+    assert run.adapter_loads > 0
+
+
+def test_tenants_with_salts_share_nothing_and_neither_do_versions_of_a_prompt():
+    usual, salted, updated = [
+        metrics_of(go("RANDOM", clients="20", prefixes="2", **how))
+        for how in ({}, {"salts": "10"}, {"update_s": "2"})
+    ]
+    assert salted.ideal_hit_rate < usual.ideal_hit_rate
+    assert updated.ideal_hit_rate < usual.ideal_hit_rate
+
+
+def test_news_of_caches_may_get_lost_and_be_asked_for():
+    runs = [go("KV_AWARE", **how) for how in ({"signal_loss": "0.5", "signal_resync_ms": "100"}, {})]
+    assert [{record.outcome for record in run.records} for run in runs] == [{"completed"}] * 2
 
 
 def test_smaller_caches_hit_less():
