@@ -12,13 +12,22 @@ from random import Random
 from warmroute.core.errors import ConfigurationError
 from warmroute.sim.recordings import recording
 from warmroute.sim.scenario import Parameters, Read, Scenario, Value
-from warmroute.workload.arrivals import ClosedLoop, OpenLoop, Source, constant, poisson, stages, thinking
+from warmroute.workload.arrivals import (
+    NS_PER_S,
+    ClosedLoop,
+    OpenLoop,
+    Source,
+    Stages,
+    poisson,
+    scattered,
+    thinking,
+)
 from warmroute.workload.prompts import Conversations, FixedPrefixes, Lengths, Maker, RenewedPrefixes, Rounds
 
 LADDER = ((9, 30), (3, 210), (4, 180), (5, 120), (6, 120), (8, 90), (10, 70), (12, 60), (15, 50), (20, 50))
 """Requests per second and seconds of llm-d's 37-capacity report; the first is its warm-up."""
 DRAIN_S = 60.0
-"""Pause between the stages of the ladder, in which the clusters under test drained."""
+"""Pause between the stages of the ladder, at least: the generator waits until all of a stage have ended."""
 
 
 def _closed(parameters: Parameters, maker: Maker, rng: Random) -> Source:
@@ -92,11 +101,12 @@ def _ladder(parameters: Parameters, rng: Random, _: Read) -> Source:
     rates = [stage for number, stage in enumerate(LADDER) if not chosen or not number or stage[0] == chosen]
     if chosen and len(rates) == 1:
         rates.append((round(chosen), 60))
-    paused: list[tuple[float, float]] = []
-    for stage in rates:
-        paused += [stage, (0.0, DRAIN_S)]
-    times = stages(paused, lambda rate, start, end: constant(rate, start_ns=start, end_ns=end))
-    return OpenLoop(times, _rounds(parameters, rng))
+    return Stages(
+        rates,
+        lambda rate, start, end: scattered(rate, rng, start_ns=start, end_ns=end),
+        _rounds(parameters, rng),
+        pause_ns=round(DRAIN_S * NS_PER_S),
+    )
 
 
 def _pressure(parameters: Parameters, rng: Random, _: Read) -> Source:
@@ -159,7 +169,7 @@ def _all() -> Iterator[Scenario]:
         "llm-d's 37-capacity ladder: 83 prefixes x 3 prompts on 4 pods",
         {"instances": 4, "profile": "llama-3.1-70b-4xh100", "qps": 0.0, "prefixes": 83, "prompts": 3,
          "prefix_tokens": 8000, "unique_tokens": 1000.0, "output_tokens": 1000.0, "sigma": 0.0,
-         "overhead_ms": 40.0, "warmup_s": 90.0, "threshold": 96},
+         "overhead_ms": 40.0, "overhead_us_per_token": 5.0, "warmup_s": 90.0, "threshold": 96},
         _ladder,
     )  # fmt: skip
     yield Scenario(

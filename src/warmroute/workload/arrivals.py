@@ -1,5 +1,6 @@
 """When requests come: times of an open loop, and clients of a closed one. Times are nanoseconds."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -80,21 +81,44 @@ def bursts(rate_per_s: float, size: int, rng: Random, *, start_ns: int, end_ns: 
         yield from [at] * size
 
 
-def stages(
-    rates: Sequence[tuple[float, float]], times: Callable[[float, int, int], Iterator[int]]
+def scattered(rate_per_s: float, rng: Random, *, start_ns: int, end_ns: int) -> Iterator[int]:
+    """Return as many times as a rate makes, at random: a Poisson process whose number is known."""
+    count = int(rate_per_s * (end_ns - start_ns) / NS_PER_S)
+    yield from sorted([start_ns + int(rng.random() * (end_ns - start_ns)) for _ in range(count)])
+
+
+def varying(
+    rate_per_s: Callable[[float], float], highest: float, rng: Random, *, start_ns: int, end_ns: int
 ) -> Iterator[int]:
-    """Return the times of one stage after the other.
+    """Return times of a Poisson process whose rate varies.
 
     Args:
-        rates: Requests per second, and seconds, of each stage; a rate of 0 is a pause.
-        times: Makes the times of a rate between a start and an end.
+        rate_per_s: The rate at a time in seconds; never above ``highest``.
+        highest: Requests per second.
+        rng: Source of randomness.
+        start_ns: All times are from here.
+        end_ns: All times are before it.
     """
-    start = 0
-    for rate_per_s, seconds in rates:
-        end = start + round(seconds * NS_PER_S)
-        if rate_per_s > 0:
-            yield from times(rate_per_s, start, end)
-        start = end
+    for at in poisson(highest, rng, start_ns=start_ns, end_ns=end_ns):
+        if rng.random() * highest < rate_per_s(at / NS_PER_S):
+            yield at
+
+
+def wave(mean: float, swing: float, period_s: float, *, square: bool = False) -> Callable[[float], float]:
+    """Return a rate that goes up and down around a mean, up first.
+
+    Args:
+        mean: Requests per second.
+        swing: Share of the mean by which it goes up and down, 0 to 1.
+        period_s: Seconds from one rise to the next.
+        square: Jump between the two ends in place of a sine.
+    """
+
+    def rate(at_s: float) -> float:
+        height = math.sin(2 * math.pi * at_s / period_s)
+        return mean * (1 + swing * (math.copysign(1, height) if square else height))
+
+    return rate
 
 
 # --- sources --------------------------------------------------------------------------------
@@ -125,6 +149,52 @@ class OpenLoop:
 
     def after(self, ended: Arrival, now_ns: int) -> Sequence[Arrival]:  # noqa: ARG002  (a Source)
         """Return nothing: nobody waits for an answer."""
+        return ()
+
+
+class Stages:
+    """Stages of an open loop, each of which begins when every request of the one before has ended.
+
+    Args:
+        rates: Requests per second, and seconds, of each stage.
+        times: Makes the times of a rate between a start and an end.
+        maker: What is asked.
+        pause_ns: Between the end of a stage's arrivals and the next stage there is at least this.
+    """
+
+    def __init__(
+        self,
+        rates: Iterable[tuple[float, float]],
+        times: Callable[[float, int, int], Iterator[int]],
+        maker: Maker,
+        *,
+        pause_ns: int,
+    ) -> None:
+        self._coming = iter(rates)
+        self._times = times
+        self._maker = maker
+        self._pause_ns = pause_ns
+        self._next_ns = 0
+        self._open = 0
+
+    def first(self) -> Iterator[Arrival]:
+        """Return the first stage."""
+        return iter(self._stage(0))
+
+    def after(self, ended: Arrival, now_ns: int) -> Sequence[Arrival]:  # noqa: ARG002  (a Source)
+        """Return the next stage when this was the last request of one."""
+        self._open -= 1
+        return () if self._open else self._stage(now_ns)
+
+    def _stage(self, now_ns: int) -> Sequence[Arrival]:
+        for rate_per_s, seconds in self._coming:
+            start = max(now_ns, self._next_ns)
+            end = start + round(seconds * NS_PER_S)
+            self._next_ns = end + self._pause_ns
+            arrivals = list(OpenLoop(self._times(rate_per_s, start, end), self._maker).first())
+            if arrivals:
+                self._open = len(arrivals)
+                return arrivals
         return ()
 
 

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, cycle
 from random import Random
 from typing import Protocol
 
@@ -211,11 +211,11 @@ class FixedPrefixes:
 
 
 class Rounds:
-    """Every prefix with the same number of prompts, all of them in random order, then over again.
+    """Every prefix with the same number of prompts, all of them in one random order, over and over again.
 
     Args:
         count: Prefixes.
-        prompts: Prompts of each; the same ones come again in every round.
+        prompts: Prompts of each; the same ones come again, word for word, in every round.
         prefix_tokens: Length of each prefix, in whole blocks.
         lengths: Of the rest.
         rng: Source of randomness.
@@ -226,16 +226,13 @@ class Rounds:
     ) -> None:
         numbers = Numbers()
         prefixes = [numbers.take(prefix_tokens // BLOCK_TOKENS) for _ in range(count)]
-        self._rng = rng
-        self._requests = [tailed(each, lengths, numbers, rng) for each in prefixes for _ in range(prompts)]
-        self._left: list[Request] = []
+        requests = [tailed(each, lengths, numbers, rng) for each in prefixes for _ in range(prompts)]
+        rng.shuffle(requests)
+        self._requests = cycle(requests)
 
     def next(self, client: int) -> Request:  # noqa: ARG002  (a Maker)
         """Return the next request of the round."""
-        if not self._left:
-            self._left = list(self._requests)
-            self._rng.shuffle(self._left)
-        return self._left.pop()
+        return next(self._requests)
 
 
 def tailed(prefix: Run, lengths: Lengths, numbers: Numbers, rng: Random) -> Request:

@@ -81,12 +81,18 @@ def test_the_ladder_has_its_stages():
     case = CASES["ladder"]
 
     def arrivals(**overrides):
-        return list(case.source(case.parameters(overrides), Random(1), FILES.__getitem__).first())
+        source = case.source(case.parameters(overrides), Random(1), FILES.__getitem__)
+        came = list(source.first())
+        for each in came:
+            came += source.after(each, each.at_ns)
+        return came
 
     assert len(arrivals()) == sum(rate * seconds for rate, seconds in LADDER)
     assert len(arrivals(qps="10")) == 9 * 30 + 10 * 70
     assert len(arrivals(qps="7")) == 9 * 30 + 7 * 60
     assert {each.request.prompt_tokens for each in arrivals(qps="3")} == {9000}
+    # Whatever is measured comes after the warm-up and its drain.
+    assert arrivals(qps="3")[9 * 30].at_ns >= case.parameters({}).ns("warmup_s")
 
 
 def test_pressure_needs_a_rate():

@@ -13,12 +13,15 @@ from warmroute.workload.arrivals import (
     OpenLoop,
     Recorded,
     SessionLoop,
+    Stages,
     bursts,
     constant,
     gamma,
     poisson,
-    stages,
+    scattered,
     thinking,
+    varying,
+    wave,
 )
 from warmroute.workload.prompts import Request
 
@@ -70,12 +73,58 @@ def test_bursts_come_at_once_and_keep_the_mean_rate():
     assert len(set(times)) * 10 == len(times)
 
 
-def test_stages_follow_each_other_with_pauses():
+def test_scattered_times_are_as_many_as_the_rate_makes_and_anywhere():
+    times = list(scattered(3, Random(1), start_ns=100 * NS_PER_S, end_ns=200 * NS_PER_S))
+    assert len(times) == 300
+    assert times == sorted(times)
+    assert 100 * NS_PER_S <= times[0] < times[-1] < 200 * NS_PER_S
+    between = distances([at - 100 * NS_PER_S for at in times])
+    assert pstdev(between) / mean(between) == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize("square", [False, True])
+def test_a_wave_goes_up_first_and_keeps_its_mean(square):
+    rate = wave(10, 0.5, 60, square=square)
+    assert rate(15) == pytest.approx(15)
+    assert rate(45) == pytest.approx(5)
+    assert mean(rate(at / 10) for at in range(600)) == pytest.approx(10, rel=0.01)
+    assert rate(1) == pytest.approx(15 if square else 10.52, rel=0.01)
+
+
+def test_varying_times_follow_their_rate():
+    rate = wave(10, 1.0, 60, square=True)
+    times = list(varying(rate, 20, Random(1), start_ns=0, end_ns=HOUR))
+    up = sum(at % (60 * NS_PER_S) < 30 * NS_PER_S for at in times)
+    assert len(times) == up == pytest.approx(10 * 3600, rel=0.03)
+
+
+def drained(source, took_ns):
+    """Let every request take so long; return when each came."""
+    times, open_requests = [], list(source.first())
+    while open_requests:
+        arrival = open_requests.pop(0)
+        times.append(arrival.at_ns)
+        open_requests += source.after(arrival, arrival.at_ns + took_ns)
+    return times
+
+
+@pytest.mark.parametrize(("took_s", "later_s"), [(1, 5), (4, 5), (9, 10)])
+def test_a_stage_begins_after_its_pause_and_not_before_the_one_before_has_ended(took_s, later_s):
     def make(rate, start, end):
         return constant(rate, start_ns=start, end_ns=end)
 
-    times = stages([(1, 2), (0, 3), (2, 1)], make)
-    assert [at / NS_PER_S for at in times] == [0, 1, 5, 5.5]
+    source = Stages([(1, 2), (2, 1)], make, Counting(), pause_ns=3 * NS_PER_S)
+    assert drained(source, took_s * NS_PER_S) == [
+        0, NS_PER_S, later_s * NS_PER_S, later_s * NS_PER_S + NS_PER_S // 2,
+    ]  # fmt: skip
+
+
+def test_a_stage_without_requests_is_passed_over():
+    def make(rate, start, end):
+        return constant(rate, start_ns=start, end_ns=end)
+
+    source = Stages([(1, 1), (9, 0), (1, 1), (9, 0)], make, Counting(), pause_ns=2 * NS_PER_S)
+    assert drained(source, 1) == [0, 5 * NS_PER_S]
 
 
 def test_an_open_loop_asks_at_its_times_and_never_waits():
