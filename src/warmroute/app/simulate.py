@@ -2,13 +2,14 @@
 
 import gzip
 import multiprocessing
+import shlex
 import signal
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from warmroute.core.errors import ConfigurationError
@@ -16,7 +17,10 @@ from warmroute.sim.cases import CASES
 from warmroute.sim.metrics import metrics_of
 from warmroute.sim.policies import POLICIES
 from warmroute.sim.recordings import recording
+from warmroute.sim.records import Run
 from warmroute.sim.scenario import Parameters, Scenario, run_scenario
+from warmroute.sim.series import Course, change_of, course_of, goodput_rps, ttft_quantiles
+from warmroute.sim.suite import policy_of
 from warmroute.workload.traces import TraceError
 
 
@@ -27,11 +31,14 @@ class Job:
     Attributes:
         case: Name of a built-in scenario, or ``trace``.
         overrides: Parameters by name, as texts.
-        policy: Name of the policy.
+        policy: Name of the policy, perhaps with a pair, as in ``PREFIX_AWARE[4096,40]``.
         seed: Of everything random.
         data: Directory of the data files; None when there is none.
         file: Recording, for ``trace``.
         format: Its format.
+        name: What its row calls the case; empty for the case itself.
+        curves: The distribution is wanted as well.
+        course: The course over time is wanted as well.
     """
 
     case: str
@@ -41,12 +48,24 @@ class Job:
     data: Path | None = None
     file: str = ""
     format: str = ""
+    name: str = ""
+    curves: bool = False
+    course: bool = False
+
+    @property
+    def shown(self) -> str:
+        """What tables call the case."""
+        return self.name or self.case
 
     def command(self) -> str:
         """Return the command that makes this run again."""
-        what = f"trace {self.file} --format {self.format}" if self.case == "trace" else self.case
-        sets = "".join(f" --set {name}={value}" for name, value in self.overrides)
-        return f"warmroute simulate {what} --policy {self.policy} --first-seed {self.seed} --seeds 1{sets}"
+        what = [self.case]
+        if self.case == "trace":
+            what += [self.file, "--format", self.format]
+        what += ["--policy", self.policy, "--first-seed", f"{self.seed}", "--seeds", "1"]
+        for name, value in self.overrides:
+            what += ["--set", f"{name}={value}"]
+        return shlex.join(["warmroute", "simulate", *what])
 
 
 Row = dict[str, str | int | float]
@@ -56,6 +75,25 @@ FIELDS = (
     "share_min", "share_max", "overflow_rate", "decision_us",
 )  # fmt: skip
 """Of a row, in this order: an interface that others script against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that ended well.
+
+    Attributes:
+        job: Which.
+        row: Its numbers: `FIELDS`.
+        more: Further numbers: ``goodput_rps``, and those of `Change` where the fleet changed.
+        quantiles: Times to first token in milliseconds at `QUANTILES`, if they were wanted.
+        course: How it went over time, if that was wanted.
+    """
+
+    job: Job
+    row: Row
+    more: Mapping[str, float] = field(default_factory=dict)
+    quantiles: tuple[float, ...] = ()
+    course: Course | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +121,10 @@ def scenario_of(job: Job) -> tuple[Scenario, Parameters]:
         scenario = CASES[job.case]
     else:
         raise ConfigurationError(f"there is no case {job.case}; there are {', '.join(CASES)}")
-    if job.policy not in POLICIES:
+    policy, pair = policy_of(job.policy)
+    if policy not in POLICIES:
         raise ConfigurationError(f"--policy must be one of {', '.join(POLICIES)}, got {job.policy}")
-    parameters = scenario.parameters(dict(job.overrides))
+    parameters = scenario.parameters({**dict(job.overrides), **pair})
     for file in scenario.data:
         if job.case != "trace" and job.data is None:
             raise ConfigurationError(f"{job.case} reads {file} below WARMROUTE_DATA, which is not set")
@@ -94,7 +133,7 @@ def scenario_of(job: Job) -> tuple[Scenario, Parameters]:
     return scenario, parameters
 
 
-def run_job(job: Job) -> Row | Broken:
+def run_job(job: Job) -> Done | Broken:
     """Make one run; an error is returned, with the job that had it.
 
     Raises:
@@ -113,7 +152,7 @@ def run_job(job: Job) -> Row | Broken:
             run = run_scenario(
                 scenario,
                 parameters,
-                policy=job.policy,
+                policy=policy_of(job.policy)[0],
                 seed=job.seed,
                 read=read,
                 stopwatch=time.perf_counter_ns,
@@ -124,12 +163,27 @@ def run_job(job: Job) -> Row | Broken:
             raise ConfigurationError(f"{' and '.join(scenario.data)}: {error}") from None
         except Exception:  # noqa: BLE001  (whatever it is, the user gets the command that shows it again)
             return Broken(job, traceback.format_exc())
-    values = asdict(metrics_of(run, warmup_ns=parameters.ns("warmup_s")))
-    row: Row = {"case": job.case, "policy": job.policy, "seed": job.seed, **values}
-    return {field: _short(row[field]) for field in FIELDS}
+    return _done(job, parameters, run)
 
 
-def run_all(jobs: Sequence[Job], *, processes: int) -> Iterator[Row | Broken]:
+def _done(job: Job, parameters: Parameters, run: Run) -> Done:
+    warmup_ns = parameters.ns("warmup_s")
+    values = asdict(metrics_of(run, warmup_ns=warmup_ns))
+    row: Row = {"case": job.shown, "policy": job.policy, "seed": job.seed, **values}
+    more = {"goodput_rps": goodput_rps(run, warmup_ns=warmup_ns)}
+    if parameters.text("fault"):
+        at_ns = parameters.ns("fault_s") or parameters.end_ns // 2
+        more |= asdict(change_of(run, at_ns=at_ns, warmup_ns=warmup_ns))
+    return Done(
+        job,
+        {name: _short(row[name]) for name in FIELDS},
+        {name: float(_short(value)) for name, value in more.items()},
+        ttft_quantiles(run, warmup_ns=warmup_ns) if job.curves else (),
+        course_of(run, warmup_ns=warmup_ns) if job.course else None,
+    )
+
+
+def run_all(jobs: Sequence[Job], *, processes: int) -> Iterator[Done | Broken]:
     """Make all runs and return each when it is there, in any order.
 
     Args:
@@ -155,10 +209,10 @@ def run_all(jobs: Sequence[Job], *, processes: int) -> Iterator[Row | Broken]:
                 child.terminate()
 
 
-def in_order(rows: Iterable[Row], jobs: Sequence[Job]) -> list[Row]:
-    """Return rows in the order of their jobs."""
-    places = {(job.case, job.policy, job.seed): place for place, job in enumerate(jobs)}
-    return sorted(rows, key=lambda row: places[str(row["case"]), str(row["policy"]), int(row["seed"])])
+def in_order(done: Iterable[Done], jobs: Sequence[Job]) -> list[Done]:
+    """Return runs in the order of their jobs."""
+    places = {(job.shown, job.policy, job.seed): place for place, job in enumerate(jobs)}
+    return sorted(done, key=lambda each: places[each.job.shown, each.job.policy, each.job.seed])
 
 
 def data_directory(environment: Mapping[str, str]) -> Path | None:

@@ -92,21 +92,21 @@ def case_tables(rows: Sequence[Row]) -> "list[Table]":
 
 
 def _latency(title: str, policies: Mapping[str, Sequence[Row]]) -> "Table":
-    table = _table([heading for heading, _ in _LATENCY], title)
+    table = plain_table([heading for heading, _ in _LATENCY], title)
     for policy, rows in policies.items():
         table.add_row(policy, *(_estimate(rows, field).text for _, field in _LATENCY))
     return table
 
 
 def _served(policies: Mapping[str, Sequence[Row]]) -> "Table":
-    table = _table(["req/s", "tok/s", "hit %", "share %", "overflow", "failed"])
+    table = plain_table(["req/s", "tok/s", "hit %", "share %", "overflow", "failed"])
     for policy, rows in policies.items():
         hit = _estimate(rows, "hit_rate")
         table.add_row(
             policy,
             _estimate(rows, "throughput_rps").text,
             f"{_mean(rows, 'output_tokens_per_s'):,.0f}",
-            _percent(hit, sign=""),
+            percent(hit, sign=""),
             f"{_mean(rows, 'share_min') * 100:.1f}-{_mean(rows, 'share_max') * 100:.1f}",
             f"{_mean(rows, 'overflow_rate'):.1%}",
             f"{sum(int(row['failed']) for row in rows)}",
@@ -116,14 +116,17 @@ def _served(policies: Mapping[str, Sequence[Row]]) -> "Table":
 
 def _changes(policies: Mapping[str, Sequence[Row]]) -> "Table":
     baseline, *others = policies
-    table = _table([heading for heading, _ in _CHANGES], f"change in % against {baseline}, paired by seed")
+    table = plain_table(
+        [heading for heading, _ in _CHANGES], f"change in % against {baseline}, paired by seed"
+    )
     for policy in others:
         changes = (paired_change(policies[policy], policies[baseline], field) for _, field in _CHANGES)
-        table.add_row(policy, *(_percent(change, sign="+") for change in changes))
+        table.add_row(policy, *(percent(change, sign="+") for change in changes))
     return table
 
 
-def _table(headings: Sequence[str], title: str | None = None) -> "Table":
+def plain_table(headings: Sequence[str], title: str | None = None, *, first: str = "Policy") -> "Table":
+    """Return a table without rows: a column of names, then right-aligned ones."""
     from rich import box  # noqa: PLC0415  (an extra)
     from rich.table import Table  # noqa: PLC0415
 
@@ -131,7 +134,7 @@ def _table(headings: Sequence[str], title: str | None = None) -> "Table":
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
         padding=0, min_width=79,
     )  # fmt: skip
-    table.add_column("Policy", no_wrap=True)
+    table.add_column(first, no_wrap=True)
     for heading in headings:
         table.add_column(heading, justify="right")
     return table
@@ -145,7 +148,8 @@ def _mean(rows: Sequence[Row], field: str) -> float:
     return _estimate(rows, field).mean
 
 
-def _percent(share: Estimate | None, *, sign: str) -> str:
+def percent(share: Estimate | None, *, sign: str) -> str:
+    """Return a share and its interval in percent, without the sign for it; a dash for None."""
     if share is None:
         return "-"
     half = "" if share.half is None else f"±{share.half * 100:.1f}"

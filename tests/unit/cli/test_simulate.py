@@ -18,7 +18,7 @@ def run(*arguments):
 def test_the_list_names_the_cases_and_what_they_read():
     result = run("list")
     assert result.exit_code == 0
-    assert "aws-long     AWS's test with 8,000-token prefixes" in result.stdout
+    assert "  aws-long     AWS's test with 8,000-token prefixes" in result.stdout
     assert "conversations (reads WARMROUTE_DATA)" in result.stdout
 
 
@@ -104,7 +104,7 @@ def test_an_interrupt_shows_what_was_finished(monkeypatch, tmp_path):
     file = tmp_path / "runs.json"
     result = run("aws-long", *QUICK, "--json", str(file))
     assert result.exit_code == 130
-    assert "Interrupted; 2 of 9 runs were finished." in result.stderr
+    assert "Interrupted; 2 of 15 runs were finished." in result.stderr
     assert len(json.loads(file.read_text())) == 2
 
 
@@ -112,4 +112,105 @@ def test_without_rich_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     result = run("aws-long", *QUICK)
     assert result.exit_code == 2
-    assert 'simulate needs rich: pip install "warmroute[demo]"' in result.stderr
+    assert 'simulate needs rich: pip install "warmroute[report]"' in result.stderr
+
+
+# --- the suite ------------------------------------------------------------------------------
+
+TINY = [*"--set duration_s=4 --set warmup_s=0 --set fault_s=2 --set clients=3 --instances 2 --jobs 1".split()]  # noqa: SIM905
+
+
+def test_the_list_names_policies_and_the_suite():
+    text = run("list").stdout
+    assert (
+        "policies: RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE, KV_AWARE, KV_AWARE:estimated\n" in text
+    )
+    assert "policies of other projects: round-robin, " in text
+    assert "  aws-long@14                clients=14 duration_s=480 warmup_s=60\n" in text
+    assert "sub-cases; `list suite` shows them" in text
+    assert "agents@300" not in text
+    assert "agents@300" in run("list", "suite").stdout
+    both = run("list", "aws-long@14").stdout
+    assert both.count("aws-long@14 ") == 2  # in the short selection and in the full one
+
+
+def test_a_tiny_suite_runs_and_is_judged(tmp_path):
+    policies = ("--policy", "RANDOM", "--policy", "KV_AWARE")
+    files = ("--json", str(tmp_path / "runs.json"), "--csv", str(tmp_path / "runs.csv"))
+    result = run("suite", "aws-long@14", "aws-long@28+add", "skew@1x", *TINY, *policies, *files)
+    assert result.exit_code == 0, result.output
+    assert "skew@1x is left out: it reads servegen/" in result.stdout
+    assert "KV_AWARE: change in % against the best other policy" in result.stdout
+    assert "The bar" in result.stdout
+    rows = json.loads((tmp_path / "runs.json").read_text())
+    assert {row["case"] for row in rows} == {"aws-long@14", "aws-long@14+4routers", "aws-long@28+add"}
+    assert len(rows) == 5 * (2 + 1 + 2)
+    assert (tmp_path / "runs.csv").read_text().count("\n") == 1 + len(rows)
+
+
+def test_a_suite_with_results_makes_only_what_is_missing(tmp_path, monkeypatch):
+    made = []
+    original = app.run_all
+
+    def counted(jobs, *, processes):
+        made.append(len(jobs))
+        return original(jobs, processes=processes)
+
+    monkeypatch.setattr(app, "run_all", counted)
+    usual = ("suite", "aws-long@14", *TINY, "--policy", "RANDOM", "--results", str(tmp_path / "kept"))
+    first = run(*usual, "--seeds", "1")
+    assert "0 of 1 runs are there" in first.stdout
+    second = run(*usual, "--seeds", "3")
+    assert "1 of 3 runs are there" in second.stdout
+    third = run(*usual, "--seeds", "3", "--show")
+    assert "3 of 3 runs are there" in third.stdout
+    assert [first.exit_code, second.exit_code, third.exit_code] == [0, 0, 0]
+    assert made == [1, 2]
+    assert "aws-long@14" in third.stdout
+
+
+def test_an_interrupted_suite_keeps_what_was_finished(tmp_path, monkeypatch):
+    def two_then_interrupt(jobs, *, processes):
+        yield from map(app.run_job, jobs[:2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "run_all", two_then_interrupt)
+    usual = ("suite", "aws-long@14", *TINY, "--policy", "RANDOM", "--results", str(tmp_path))
+    result = run(*usual)
+    assert result.exit_code == 130
+    assert "Interrupted; 2 of 5 runs were finished." in result.stderr
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 2
+    assert "2 of 5 runs are there" in run(*usual, "--show").stdout
+
+
+def test_a_miss_ends_with_status_1_only_when_asked_to(tmp_path, monkeypatch):
+    def worse(job):
+        done = original(job)
+        if job.policy == "KV_AWARE":
+            done.row["ttft_mean_ms"] = 1e6 + job.seed
+        return done
+
+    original = app.run_job
+    monkeypatch.setattr(app, "run_job", worse)
+    usual = ("suite", "aws-long@14", *TINY, "--policy", "RANDOM", "--policy", "KV_AWARE")
+    result = run(*usual)
+    assert result.exit_code == 0
+    assert "✗ aws-long@14: KV_AWARE mean TTFT +" in result.stdout
+    assert run(*usual, "--check").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["suite", "nothing"], "there is no sub-case nothing"),
+        (["suite", "--set", "clents=3"], "no sub-case has a parameter clents"),
+        (["suite", "--show"], "--show needs the directory of --results"),
+        (["aws-long", "--full"], "--full belongs to `simulate suite`"),
+        (["aws-long", "--check"], "--check belongs to `simulate suite`"),
+    ],
+)
+def test_a_mistake_with_the_suite_is_one_line_with_status_2(arguments, message):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
