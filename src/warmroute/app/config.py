@@ -16,7 +16,7 @@ from warmroute.core.errors import ConfigurationError
 FILE_NAME = "warmroute.toml"
 """Read from the working directory when no file is named."""
 ENVIRONMENT_PREFIX = "WARMROUTE_"
-ENVIRONMENT_SECTIONS = ("server", "limits", "timeouts", "access_log")
+ENVIRONMENT_SECTIONS = ("server", "limits", "timeouts", "access_log", "router")
 """Sections whose keys are also read from the environment.
 
 Two underscores stand between section and key: Kubernetes sets ``WARMROUTE_PORT`` and the like by

@@ -118,6 +118,8 @@ class RouterOptions:
         fleet_path: File with the last fleet this router saw, mode 0600.
         drain_s: From SIGTERM until what still runs is ended with an error.
         access_log: A path, ``-`` for standard output, empty for none.
+        decision_log: A path, empty for none.
+        decision_log_bytes_max: Where that log stops.
         limits: Bounds.
         timeouts: Deadlines.
     """
@@ -129,6 +131,8 @@ class RouterOptions:
     fleet_path: str
     drain_s: float
     access_log: str = ""
+    decision_log: str = ""
+    decision_log_bytes_max: int = limits.DECISION_LOG_BYTES_MAX
     limits: RelayLimits = RelayLimits()
     timeouts: Timeouts = Timeouts()
 

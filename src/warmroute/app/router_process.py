@@ -18,7 +18,9 @@ from typing import Any
 
 import uvloop
 
+from warmroute import __version__
 from warmroute.adapters.clock import SystemClock
+from warmroute.adapters.decision_log import DecisionLog
 from warmroute.adapters.fleet_client import FleetClient, load_fleet
 from warmroute.adapters.http_server import Listener, ServerLimits
 from warmroute.adapters.tasks import Tasks
@@ -35,6 +37,9 @@ from warmroute.observe import catalogue
 from warmroute.observe.catalogue import Metric
 from warmroute.observe.projection import Projection
 from warmroute.routing.health import HealthChange
+from warmroute.routing.key import KEY_VERSION
+from warmroute.routing.log import FORMAT, Began
+from warmroute.routing.recorder import RecordedRouter
 from warmroute.routing.router import Router
 
 WATCH_S = 0.1
@@ -58,7 +63,8 @@ class RouterProcess:
         self._options = options
         self._clock = SystemClock()
         self._tasks = Tasks()
-        self._router = Router(Random(SystemRandom().getrandbits(64)))  # noqa: S311  (ties and draws)
+        self._decision_log = _decision_log(options)
+        self._router = _router(options, self._decision_log)
         self._projection = Projection()
         self._access_log = AccessLog(options.access_log)
         timeouts = options.timeouts
@@ -161,6 +167,8 @@ class RouterProcess:
         await self._tasks.cancel_all()
         self._pools.close()
         self._access_log.close()
+        if self._decision_log is not None:
+            self._decision_log.close()
 
     # --- the fleet --------------------------------------------------------------------------
     def _apply_fleet(self, fleet: Fleet) -> None:
@@ -227,6 +235,8 @@ class RouterProcess:
     def _report_totals(self) -> None:
         self._telemetry.fold()
         self._access_log.flush()
+        if self._decision_log is not None:
+            self._decision_log.flush()
         gauges: dict[tuple[Metric, tuple[str, ...]], float] = {
             (catalogue.OPEN_EXCHANGES, ()): self._desk.open_exchanges,
             (catalogue.OPEN_LEASES, ()): self._router.open_leases(),
@@ -235,6 +245,8 @@ class RouterProcess:
             (catalogue.FLEET_VERSION, ()): self._router.fleet_version,
             (catalogue.LOST_LOG_LINES, ()): self._access_log.lost,
         }
+        if self._decision_log is not None and self._decision_log.stopped:
+            gauges[catalogue.DECISION_LOG_STOPPED, (self._decision_log.stopped,)] = 1.0
         for endpoint in self._router.endpoints.values():
             for book in endpoint.variants.values():
                 for row in book.rows.values():
@@ -242,6 +254,26 @@ class RouterProcess:
                     gauges[catalogue.IN_FLIGHT, labels] = row.in_flight
                     gauges[catalogue.EJECTED, labels] = float(row.health.ejected)
         self._fleet_client.counters(self._projection.snapshot(gauges))
+
+
+def _decision_log(options: RouterOptions) -> DecisionLog | None:
+    if not options.decision_log:
+        return None
+    try:
+        return DecisionLog(options.decision_log, bytes_max=options.decision_log_bytes_max)
+    except ConfigurationError as error:  # checked when all began: what changed since must not stop serving
+        _log.warning("%s Serving goes on without it.", error)
+        return None
+
+
+def _router(options: RouterOptions, log: DecisionLog | None) -> Router:
+    """Return the router; with a log, one that tells what it does, its seed first."""
+    seed = SystemRandom().getrandbits(64)
+    rng = Random(seed)  # noqa: S311  (ties and draws)
+    if log is None:
+        return Router(rng)
+    log.add(Began(FORMAT, __version__, KEY_VERSION, f"{seed:016x}", options.name, SystemClock().wall_s()))
+    return RecordedRouter(rng, log.add)
 
 
 def _report_of(target: Target, in_flight: int, *, ejected: bool) -> TargetReport:

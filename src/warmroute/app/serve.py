@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmroute.adapters.decision_log import check
 from warmroute.adapters.images import built_in_images
 from warmroute.app.credentials import SECRET_VARIABLES
 from warmroute.app.directories import Directories, opened
@@ -61,6 +62,8 @@ def serve(
     """
     os.umask(0o077)  # whatever any of our processes writes is for this user alone
     server = settings.server
+    if settings.router.decision_log:
+        check(settings.router.decision_log)
     with (
         opened(Path(server.data_dir)) as directories,
         listen(host=server.host, port=server.port, host_key="server.host", port_flag="--port") as public,
@@ -132,6 +135,8 @@ def router_options(
         fleet_path=str(directories.fleet(name)),
         drain_s=StopSchedule.of(settings.server.drain_seconds).drain_s,
         access_log="" if access_log == "off" else access_log,
+        decision_log=_numbered(settings.router.decision_log, index),
+        decision_log_bytes_max=settings.router.decision_log_bytes_max,
         limits=settings.limits,
         timeouts=settings.timeouts,
     )
@@ -163,6 +168,13 @@ def _router(settings: Settings, directories: Directories, public: socket.socket,
         descriptors=(public.fileno(),),
         death_signal=signal.SIGTERM,
     )
+
+
+def _numbered(path: str, index: int) -> str:
+    """Return a router's own file, ``decisions-1.jsonl`` of the second one."""
+    if not path or not index:
+        return path
+    return str(Path(path).with_stem(f"{Path(path).stem}-{index}"))
 
 
 def _module(name: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The settings: every key with its type, range, default and meaning, declared once.
 
 ``config`` reads them, ``reference`` turns them into documentation. Keys of the sections up to
-``access_log`` can also be given as environment variables, ``WARMROUTE_<SECTION>__<KEY>``.
+``router`` can also be given as environment variables, ``WARMROUTE_<SECTION>__<KEY>``.
 """
 
 from dataclasses import dataclass, field
@@ -122,6 +122,29 @@ class AccessLogSettings:
             extra={"path": True},
         ),
     ] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSettings:
+    """What a router notes for those who ask why it decided as it did."""
+
+    decision_log: Annotated[
+        str,
+        Meta(
+            description="A file for every routing decision with what it was made from, which "
+            "`warmroute simulate replay` makes again. It holds hashes and lengths of prompts, no text. Each "
+            "start of the router begins a new one; the one before is kept as `<name>.1`. Default: none.",
+            extra={"path": True},
+        ),
+    ] = ""
+    decision_log_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            le=1 << 40,
+            description="Length at which the decision log stops, with a warning; serving goes on.",
+        ),
+    ] = limits.DECISION_LOG_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +299,7 @@ class Settings:
     limits: RelayLimits = field(default_factory=RelayLimits)
     timeouts: Timeouts = field(default_factory=Timeouts)
     access_log: AccessLogSettings = field(default_factory=AccessLogSettings)
+    router: RouterSettings = field(default_factory=RouterSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     instance_types: dict[str, InstanceTypeSettings] = field(default_factory=dict)
     images: dict[str, ImageSettings] = field(default_factory=dict)

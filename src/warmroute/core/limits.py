@@ -87,6 +87,9 @@ SESSIONS_MAX: Final = 65_536
 SESSION_S_MAX: Final = 86_400.0
 """From the opening of a session to its end, whatever the model server says: SageMaker's own containers
 say 1,200 s unless told otherwise, and one that says "never" must not fill the table for ever."""
+DECISION_LOG_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A decision log: 690,000 requests, or 290,000 under KV_AWARE with prompts of 32 Ki characters. It stops
+there and is not rotated, because a replay needs it from its first line on."""
 
 # --- Credentials ----------------------------------------------------------------------------
 CLOCK_SKEW_S_MAX: Final = 300

@@ -79,11 +79,15 @@ FLEET_VERSION = Metric("warmroute_fleet_version", MetricKind.GAUGE, (), "The fle
 LOST_LOG_LINES = Metric(
     "warmroute_access_log_lost_total", MetricKind.COUNTER, (), "Access log lines that could not be written."
 )
+DECISION_LOG_STOPPED = Metric(
+    "warmroute_decision_log_stopped", MetricKind.GAUGE, ("reason",),
+    "1 when the decision log ended before its router, because it was full or a write failed.",
+)  # fmt: skip
 
 METRICS = (
     INVOCATIONS, DECISIONS, TARGET_INVOCATIONS, RETRIES, ATTEMPT_FAILURES, EJECTIONS, FIRST_BYTE, DURATION,
     IN_FLIGHT, EJECTED, OPEN_EXCHANGES, OPEN_LEASES, CONNECTIONS, BUFFERED_BYTES, FLEET_VERSION,
-    LOST_LOG_LINES,
+    LOST_LOG_LINES, DECISION_LOG_STOPPED,
 )  # fmt: skip
 
 SECONDS_BOUNDS = (

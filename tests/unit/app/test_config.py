@@ -88,6 +88,8 @@ def test_every_section_is_read(settings_of):
         connect_s = 2
         [access_log]
         path = "off"
+        [router]
+        decision_log = "/var/log/decisions.jsonl"
         [instance_types."ml.gpu"]
         provider = "static"
         urls = ["http://a:8000"]
@@ -98,6 +100,7 @@ def test_every_section_is_read(settings_of):
     )
     assert (settings.limits.body_bytes, settings.timeouts.connect_s) == (2048, 2.0)
     assert settings.access_log.path == "off"
+    assert settings.router.decision_log == "/var/log/decisions.jsonl"
     assert settings.instance_types["ml.gpu"].urls == ("http://a:8000",)
     assert settings.images["mine"].native == "openai"
 

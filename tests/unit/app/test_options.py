@@ -18,6 +18,7 @@ ROUTER = RouterOptions(
     fleet_path="/data/fleet.json",
     drain_s=7.5,
     access_log="-",
+    decision_log="/data/decisions.jsonl",
     limits=RelayLimits(body_bytes=4096),
     timeouts=Timeouts(connect_s=0.5),
 )

@@ -27,6 +27,8 @@ from warmroute.app.router_process import RouterProcess
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, TargetState, Variant
 from warmroute.core.stream import Applied, Counters, Hello, Publish, TargetReport
 from warmroute.dataplane.exchange import Exchange
+from warmroute.routing.router import Router
+from warmroute.sim.replay import replay
 
 NOT_IMPORTED = ("botocore", "sqlalchemy", "starlette", "pydantic", "uvicorn", "alembic", "prometheus_client")
 POST = b"POST /endpoints/llm/invocations HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
@@ -156,6 +158,7 @@ class Stage:
         self.instance.setblocking(False)
         self.control = Control(str(directory / "stream"))
         self.log = directory / "access.log"
+        self.decisions = directory / "decisions.jsonl"
         self.options = RouterOptions(
             name="router-0",
             listen_fd=self.listener.fileno(),
@@ -164,10 +167,12 @@ class Stage:
             fleet_path=str(directory / "fleet.json"),
             drain_s=drain_s,
             access_log=str(self.log),
+            decision_log=str(self.decisions),
         )
         self.sockets = [self.instance]
         self.writers = []
         self.task = None
+        self.router = None
 
     def target(self, name="i-1", **changes):
         return target(name, **({"port": self.instance.getsockname()[1]} | changes))
@@ -197,7 +202,7 @@ class Stage:
 
     async def play(self, scenario):
         await self.control.start()
-        router = RouterProcess(self.options)
+        self.router = router = RouterProcess(self.options)
         self.listener.detach()  # it is the router's now
         self.task = asyncio.get_running_loop().create_task(router.run())
         try:
@@ -529,3 +534,71 @@ def test_ctrl_c_is_the_supervisors_to_hear(play):
         assert not stage.task.done()
 
     play(scenario)
+
+
+# --- the decision log ---------------------------------------------------------------------------
+
+
+def test_a_run_with_a_decision_log_replays_to_identical_decisions(play):
+    async def scenario(stage):
+        await stage.control.publish(stage.target(api_key="hidden"), stage.target("i-2", api_key="hidden"))
+        for _ in range(5):
+            answer = await stage.send()
+            (await stage.accept()).send(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            assert await whole(answer) == (200, b"hi")
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        await stage.control.publish(stage.target(port=port))
+        assert (await whole(await stage.send()))[0] == 503
+        await stage.control.report(target_id="i-1", ejected=False)
+
+    stage = play(scenario)
+    data = stage.decisions.read_bytes()
+    found = replay(data.splitlines(keepends=True))
+    assert found.difference is None
+    assert (found.began.router, found.ended) == ("router-0", "stopped")
+    assert found.decisions == 7  # an attempt that is refused, and the one that finds nothing after it
+    assert b"hidden" not in data
+    assert b'"what":"deadline"' in data
+
+
+def test_without_a_decision_log_the_router_is_the_plain_one(play):
+    def off(stage):
+        stage.options = replace(stage.options, decision_log="")
+
+    async def scenario(stage):
+        await stage.control.publish(stage.target())
+        assert type(stage.router._router) is Router
+
+    assert not play(scenario, before=off).decisions.exists()
+
+
+def test_a_decision_log_that_cannot_be_opened_any_more_does_not_keep_a_router_from_serving(play, caplog):
+    def gone(stage):
+        stage.options = replace(stage.options, decision_log=str(stage.decisions / "missing"))
+
+    async def scenario(stage):
+        await stage.control.publish(stage.target())
+        answer = await stage.send()
+        (await stage.accept()).send(OK)
+        assert await whole(answer) == (200, b"hi")
+
+    play(scenario, before=gone)
+    assert "cannot be opened: No such file or directory" in caplog.text
+    assert "Serving goes on without it." in caplog.text
+
+
+def test_control_hears_that_a_decision_log_has_stopped(play):
+    def short(stage):
+        stage.options = replace(stage.options, decision_log_bytes_max=10)
+
+    async def scenario(stage):
+        await stage.control.publish(stage.target())
+        stopped = await stage.control.total("warmroute_decision_log_stopped", 1)
+        assert stopped == {(("reason", "full"),): 1}
+        answer = await stage.send()
+        (await stage.accept()).send(OK)
+        assert await whole(answer) == (200, b"hi")
+
+    stage = play(scenario, before=short)
+    assert stage.decisions.read_bytes() == b'{"what":"end","why":"full"}\n'

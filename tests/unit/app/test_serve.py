@@ -2,8 +2,9 @@ import pytest
 
 from warmroute.app.config import Sources, load
 from warmroute.app.directories import Directories
-from warmroute.app.serve import control_options, router_options
+from warmroute.app.serve import control_options, router_options, serve
 from warmroute.core.declaration import EndpointDeclaration
+from warmroute.core.errors import ConfigurationError
 from warmroute.core.fleet import AccessKey, ApiKey
 from warmroute.core.machines import InstanceType, ProviderKind
 
@@ -29,6 +30,27 @@ def test_a_router_is_told_its_part(tmp_path, directories):
 def test_no_access_log_is_an_empty_path(tmp_path, directories):
     text = '[access_log]\npath = "off"\n'
     assert router_options(settings(tmp_path, text), directories, listen_fd=5, index=0).access_log == ""
+
+
+def test_no_decision_log_is_an_empty_path(tmp_path, directories):
+    assert router_options(settings(tmp_path), directories, listen_fd=5, index=0).decision_log == ""
+    assert router_options(settings(tmp_path), directories, listen_fd=5, index=1).decision_log == ""
+
+
+def test_every_router_has_a_decision_log_of_its_own(tmp_path, directories):
+    text = '[router]\ndecision_log = "decisions.jsonl"\ndecision_log_bytes_max = 2097152\n'
+    first, second = (
+        router_options(settings(tmp_path, text), directories, listen_fd=5, index=index) for index in (0, 1)
+    )
+    assert first.decision_log == str(tmp_path / "decisions.jsonl")
+    assert second.decision_log == str(tmp_path / "decisions-1.jsonl")
+    assert first.decision_log_bytes_max == 2097152
+
+
+def test_a_decision_log_that_cannot_be_begun_is_said_before_anything_starts(tmp_path):
+    text = '[router]\ndecision_log = "missing/decisions.jsonl"\n'
+    with pytest.raises(ConfigurationError, match="missing/decisions.jsonl cannot be opened: No such file"):
+        serve(settings(tmp_path, text), declaration=None, environment={}, announce=pytest.fail)
 
 
 def test_control_is_told_credentials_machines_and_what_to_declare(tmp_path, directories):
