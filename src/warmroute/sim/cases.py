@@ -12,45 +12,33 @@ from random import Random
 from warmroute.core.errors import ConfigurationError
 from warmroute.sim.recordings import recording
 from warmroute.sim.scenario import Parameters, Read, Scenario, Value
+from warmroute.sim.shapes import (
+    MT_BENCH,
+    SQUALITY,
+    closed,
+    conversations,
+    fixed_prefixes,
+    lengths,
+    mt_bench,
+    per_client,
+    scaling,
+    squality,
+    wavy_prefixes,
+)
 from warmroute.workload.arrivals import (
     NS_PER_S,
-    ClosedLoop,
     OpenLoop,
     Source,
     Stages,
     poisson,
     scattered,
-    thinking,
 )
-from warmroute.workload.prompts import Conversations, FixedPrefixes, Lengths, Maker, RenewedPrefixes, Rounds
+from warmroute.workload.prompts import Maker, RenewedPrefixes, Rounds
 
 LADDER = ((9, 30), (3, 210), (4, 180), (5, 120), (6, 120), (8, 90), (10, 70), (12, 60), (15, 50), (20, 50))
 """Requests per second and seconds of llm-d's 37-capacity report; the first is its warm-up."""
 DRAIN_S = 60.0
 """Pause between the stages of the ladder, at least: the generator waits until all of a stage have ended."""
-
-
-def _closed(parameters: Parameters, maker: Maker, rng: Random) -> Source:
-    return ClosedLoop(
-        parameters.whole("clients"),
-        maker,
-        think=thinking(parameters.number("think_s"), rng),
-        ramp_ns=parameters.ns("ramp_s"),
-        end_ns=parameters.end_ns,
-    )
-
-
-def _lengths(parameters: Parameters) -> Lengths:
-    return Lengths(
-        unique=parameters.number("unique_tokens"),
-        output=parameters.number("output_tokens"),
-        sigma=parameters.number("sigma"),
-    )
-
-
-def _per_client(parameters: Parameters) -> int:
-    """Four times what an instance has when clients are spread evenly."""
-    return max(8, -(-4 * parameters.whole("clients") // parameters.whole("instances")))
 
 
 # --- AWS ------------------------------------------------------------------------------------
@@ -61,10 +49,10 @@ def _aws_long(parameters: Parameters, rng: Random, _: Read) -> Source:
         live=parameters.whole("prefixes"),
         uses=parameters.whole("uses"),
         prefix_tokens=parameters.whole("prefix_tokens"),
-        lengths=_lengths(parameters),
+        lengths=lengths(parameters),
         rng=rng,
     )
-    return _closed(parameters, maker, rng)
+    return closed(parameters, maker, rng)
 
 
 _AWS_LONG: Mapping[str, Value] = {
@@ -74,22 +62,10 @@ _AWS_LONG: Mapping[str, Value] = {
 }  # fmt: skip
 
 
-def _aws_short(parameters: Parameters, rng: Random, _: Read) -> Source:
-    low, high = parameters.whole("turns_min"), parameters.whole("turns_max")
-    maker = Conversations(
-        system_tokens=parameters.whole("system_tokens"),
-        lengths=_lengths(parameters),
-        turns=lambda source: source.randint(low, high),
-        rng=rng,
-        opening_tokens=parameters.number("opening_tokens"),
-    )
-    return _closed(parameters, maker, rng)
-
-
 _AWS_SHORT: Mapping[str, Value] = {
-    "clients": 140, "think_s": 5.0, "turns_min": 2, "turns_max": 5, "system_tokens": 0,
-    "opening_tokens": 250.0, "unique_tokens": 60.0, "output_tokens": 280.0, "sigma": 0.4, "ramp_s": 10.0,
-    "duration_s": 1800.0, "warmup_s": 120.0, "prefix_length": 1024,
+    "clients": 140, "think_s": 5.0, "turns_min": 2, "turns_max": 5, "system_tokens": 0, "systems": 1,
+    "zipf": 0.0, "opening_tokens": 250.0, "unique_tokens": 60.0, "output_tokens": 280.0, "sigma": 0.4,
+    "ramp_s": 10.0, "duration_s": 1800.0, "warmup_s": 120.0, "prefix_length": 1024,
 }  # fmt: skip
 
 
@@ -121,7 +97,7 @@ def _rounds(parameters: Parameters, rng: Random) -> Maker:
         count=parameters.whole("prefixes"),
         prompts=parameters.whole("prompts"),
         prefix_tokens=parameters.whole("prefix_tokens"),
-        lengths=_lengths(parameters),
+        lengths=lengths(parameters),
         rng=rng,
     )
 
@@ -142,28 +118,27 @@ def _recorded(name: str, title: str, format_name: str, file: str, **own: Value) 
 # --- made up --------------------------------------------------------------------------------
 
 
-def _fixed(parameters: Parameters, rng: Random, _: Read) -> Source:
-    maker = FixedPrefixes(
-        count=parameters.whole("prefixes"),
-        exponent=parameters.number("zipf"),
-        prefix_tokens=parameters.whole("prefix_tokens"),
-        lengths=_lengths(parameters),
-        rng=rng,
-        hot=parameters.number("hot"),
-    )
-    return _closed(parameters, maker, rng)
-
-
 _FIXED: Mapping[str, Value] = {
-    "clients": 56, "prefixes": 600, "zipf": 0.0, "prefix_tokens": 8000, "hot": 0.0, "unique_tokens": 300.0,
-    "output_tokens": 150.0, "sigma": 0.3, "think_s": 0.0, "ramp_s": 5.0, "warmup_s": 60.0,
+    "clients": 56, "prefixes": 600, "zipf": 0.0, "common_tokens": 0, "prefix_tokens": 8000, "hot": 0.0,
+    "unique_tokens": 300.0, "output_tokens": 150.0, "sigma": 0.3, "think_s": 0.0, "ramp_s": 5.0,
+    "warmup_s": 60.0,
 }  # fmt: skip
+_CHAT: Mapping[str, Value] = {
+    "clients": 280, "think_s": 10.0, "turns_min": 2, "turns_max": 10, "system_tokens": 2048, "systems": 1,
+    "zipf": 0.0, "opening_tokens": 1000.0, "unique_tokens": 150.0, "output_tokens": 250.0, "sigma": 0.5,
+    "ramp_s": 10.0, "warmup_s": 60.0, "prefix_length": 12_288,
+}  # fmt: skip
+_WAVE: Mapping[str, Value] = {
+    "qps": 14.0, "swing": 0.8, "period_s": 60.0, "wave": "square",
+    **{name: value for name, value in _FIXED.items() if name not in ("clients", "think_s", "ramp_s")},
+}  # fmt: skip
+_TEXTS: Mapping[str, Value] = {"think_s": 0.0, "ramp_s": 3.0}
 
 
 def _all() -> Iterator[Scenario]:
-    case = partial(Scenario, threshold=_per_client)
+    case = partial(Scenario, threshold=per_client)
     yield case("aws-long", "AWS's test with 8,000-token prefixes, each used six times", _AWS_LONG, _aws_long)
-    yield case("aws-short", "AWS's test with ShareGPT-like conversations", _AWS_SHORT, _aws_short)
+    yield case("aws-short", "AWS's test with ShareGPT-like conversations", _AWS_SHORT, conversations)
     yield Scenario(
         "ladder",
         "llm-d's 37-capacity ladder: 83 prefixes x 3 prompts on 4 pods",
@@ -189,7 +164,7 @@ def _all() -> Iterator[Scenario]:
         "do-no-harm",
         "Prefixes of 256 tokens: nothing to gain, nothing may be lost",
         {**_FIXED, "prefixes": 256, "prefix_tokens": 256, "unique_tokens": 200.0, "prefix_length": 1024},
-        _fixed,
+        fixed_prefixes,
     )
     yield _recorded(
         "bursts", "Azure's recorded code completions, very bursty", "azure", AZURE, duration_s=3600.0
@@ -198,14 +173,48 @@ def _all() -> Iterator[Scenario]:
         "skew", "ServeGen's m-small clients, one prefix each; the top client sends 30 %", "servegen",
         SERVEGEN, start_s=129_600, warmup_s=20.0,
     )  # fmt: skip
-    yield case("hot", "60 % of the traffic has one prefix", {**_FIXED, "hot": 0.6}, _fixed)
-    yield case("prefixes", "600 shared prefixes; set zipf for their popularity", _FIXED, _fixed)
+    yield case("hot", "60 % of the traffic has one prefix", {**_FIXED, "hot": 0.6}, fixed_prefixes)
+    yield case("prefixes", "600 shared prefixes; set zipf for their popularity", _FIXED, fixed_prefixes)
     yield case(
         "churn",
-        "aws-long with one instance drained in mid-run (or fault=kill, fault=add)",
+        "aws-long with one instance drained in mid-run (or fault=kill, add or replace)",
         {**_AWS_LONG, "duration_s": 900.0, "warmup_s": 120.0, "fault": "drain"},
         _aws_long,
     )
+    yield case(
+        "mt-bench", "MT-bench's short questions of two turns: nothing to gain, nothing may be lost",
+        {**_TEXTS, "clients": 56, "output_tokens": 250.0, "sigma": 0.5, "warmup_s": 30.0,
+         "prefix_length": 1024},
+        mt_bench, data=(MT_BENCH,),
+    )  # fmt: skip
+    yield case(
+        "rag", "SQuALITY's stories, each asked its five questions: aws-long with the lengths of real texts",
+        {**_TEXTS, "clients": 14, "documents": 60, "duration_s": 3600.0, "warmup_s": 300.0},
+        squality, data=(SQUALITY,),
+    )  # fmt: skip
+    yield case(
+        "chat", "Conversations on one system prompt, or several; set systems and zipf", _CHAT, conversations
+    )
+    yield case(
+        "updates", "chat with a system prompt that changes every minute", {**_CHAT, "update_s": 60.0},
+        conversations,
+    )  # fmt: skip
+    yield case(
+        "tenants", "200 tenants with the same system prompt but for a name in its middle",
+        {**_FIXED, "prefixes": 200, "common_tokens": 3008, "prefix_tokens": 3008, "prefix_length": 16_384},
+        fixed_prefixes,
+    )  # fmt: skip
+    yield Scenario(
+        "waves", "A rate that jumps between a fifth and nine fifths of its mean every half minute", _WAVE,
+        wavy_prefixes,
+    )  # fmt: skip
+    yield Scenario(
+        "autoscaling", "An hour whose load rises and falls, and instances that follow it",
+        {**_WAVE, "qps": 12.0, "swing": 0.6, "period_s": 3600.0, "wave": "sine", "instances": 4,
+         "instances_min": 2, "instances_max": 8, "instance_qps": 3.0, "scale_every_s": 120.0,
+         "start_s": 180.0, "duration_s": 3600.0, "warmup_s": 120.0},
+        wavy_prefixes, changes=scaling,
+    )  # fmt: skip
 
 
 CASES: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _all()}

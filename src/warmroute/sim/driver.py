@@ -231,7 +231,8 @@ class Simulation:
             if isinstance(output, Finished):
                 attempt.sequence = None
                 self._take_back(attempt)
-                self._release(attempt, Completed(lease, sequence.prompt_tokens, record.cached_tokens))
+                told = Completed(lease, sequence.prompt_tokens, record.cached_tokens, sequence.output_tokens)
+                self._release(attempt, told)
                 self._over(record, "completed")
             else:
                 record.first_token_ns = now_ns
@@ -349,27 +350,29 @@ class Simulation:
             self._agenda.add(self._agenda.now_ns + self._setup.signal_ns, Told())
 
     def _fault(self, fault: Fault) -> None:
-        now_ns = self._agenda.now_ns
-        match fault.kind:
-            case FaultKind.ADD:
-                instance = self._new_instance(len(self._instances))
-                self._instances.append(instance)
-                self._announce(instance)
-                self._tell()
-            case FaultKind.DRAIN:
-                instance = self._instances[fault.instance]
-                assert instance.target is not None, "an instance drains once"
-                draining = replace(instance.target, state=TargetState.DRAINING)
-                instance.target = draining if instance.open else None
-                self._tell()
-            case FaultKind.KILL:
-                instance = self._instances[fault.instance]
-                instance.alive = False
-                instance.target = None
-                lost, instance.open = list(instance.open.values()), {}
-                for attempt in lost:
-                    self._failed(attempt, FailureCause.CLOSED)
-                self._agenda.add(now_ns + fault.notice_ns, Told())
+        if fault.kind is FaultKind.ADD:
+            instance = self._new_instance(len(self._instances))
+            self._instances.append(instance)
+            self._announce(instance)
+            self._tell()
+            return
+        if fault.instance >= len(self._instances):
+            return
+        instance = self._instances[fault.instance]
+        if fault.kind is FaultKind.KILL:
+            self._kill(instance, fault.notice_ns)
+        elif instance.target is not None:
+            draining = replace(instance.target, state=TargetState.DRAINING)
+            instance.target = draining if instance.open else None
+            self._tell()
+
+    def _kill(self, instance: Instance, notice_ns: int) -> None:
+        instance.alive = False
+        instance.target = None
+        lost, instance.open = list(instance.open.values()), {}
+        for attempt in lost:
+            self._failed(attempt, FailureCause.CLOSED)
+        self._agenda.add(self._agenda.now_ns + notice_ns, Told())
 
     # --- invariants -------------------------------------------------------------------------
     def _check(self) -> None:

@@ -1,15 +1,17 @@
 """Scenarios: a cluster, a workload and faults, made from named parameters that anybody may override."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
 from random import Random
 
 from warmroute.core.errors import ConfigurationError
 from warmroute.engine.profile import PROFILES, Profile
 from warmroute.engine.step import StepCost
+from warmroute.routing.books import KV_TUNING
+from warmroute.routing.kvbook import KvTuning
 from warmroute.sim.driver import simulate
-from warmroute.sim.faults import Fault, FaultKind
+from warmroute.sim.faults import Fault, faults_of
 from warmroute.sim.policies import POLICIES
 from warmroute.sim.policy import Settings
 from warmroute.sim.records import Run
@@ -21,6 +23,7 @@ Value = int | float | str
 Read = Callable[[str], Iterable[str]]
 """Returns the lines of a data file by its path below the data directory."""
 
+_TUNING = {field.name: float(getattr(KV_TUNING, field.name)) for field in fields(KvTuning)}
 COMMON: Mapping[str, Value] = {
     "instances": 7,
     "profile": "llama-3.1-70b-8xh100",
@@ -43,6 +46,7 @@ COMMON: Mapping[str, Value] = {
     "prefix_length": 4096,
     "threshold": 0,
     "routers": 1,
+    **{f"kv_{field}": value for field, value in _TUNING.items()},
     "duration_s": 600.0,
     "warmup_s": 0.0,
     "fault": "",
@@ -73,11 +77,17 @@ PARAMETER_HELP: Mapping[str, str] = {
     "prefix_length": "PrefixLength of PREFIX_AWARE, in characters.",
     "threshold": "ConcurrencyThreshold of PREFIX_AWARE; 0 lets the scenario choose.",
     "routers": "Routers that share nothing.",
+    "kv_anchor": "KV_AWARE: what a copy off home costs at least, as a part of its prefill.",
+    "kv_price": "KV_AWARE: the same per share of evicted blocks that are asked for again.",
+    "kv_blind": "KV_AWARE: the same per other router, where engines tell nothing.",
+    "kv_harm": "KV_AWARE: what computing a token costs each request in flight on the target.",
+    "kv_decode": "KV_AWARE: what a token of context costs a token of an answer, in prefill of tokens.",
+    "kv_spread": "KV_AWARE: a start has at most one home over its share of requests times targets.",
     "duration_s": "Virtual seconds in which requests arrive.",
     "warmup_s": "Requests before this do not count.",
-    "fault": "kill, drain or add one instance; empty for none.",
-    "fault_s": "When; 0 is half of the duration.",
-    "fault_instance": "Which instance, from 0.",
+    "fault": "kill, drain, add or replace an instance; a list like drain@60:2,add@90; empty for none.",
+    "fault_s": "When, for those without a time; 0 is half of the duration.",
+    "fault_instance": "Which instance, from 0, for those without one.",
     "fault_notice_ms": "After a kill: until the routers are told.",
     "start_max_s": "The seed draws where in the recording to begin, up to here.",
     "spread_s": "The seed moves every arrival of a recording by up to so much; 0 replays it as it is.",
@@ -86,9 +96,10 @@ PARAMETER_HELP: Mapping[str, str] = {
 _POSITIVE = frozenset({
     "instances", "routers", "prefix_length", "compute_scale", "cache_scale", "duration_s", "clients",
     "prefixes", "uses", "prompts", "sessions", "speed", "unique_tokens", "output_tokens", "turns_min",
-    "context_tokens", "adapter_slots",
+    "context_tokens", "adapter_slots", "systems", "documents", "period_s", "instances_min", "instance_qps",
+    "scale_every_s",
 })  # fmt: skip
-_SHARES = frozenset({"hot", "jitter", "signal_loss"})
+_SHARES = frozenset({"hot", "jitter", "signal_loss", "swing"})
 
 
 class Parameters:
@@ -136,6 +147,7 @@ class Scenario:
         source: Makes the requests from parameters, a source of randomness and data files.
         threshold: What ``threshold`` 0 stands for.
         data: Files it reads, below the data directory.
+        changes: What happens to its instances by itself, before anybody sets a fault.
     """
 
     name: str
@@ -144,6 +156,7 @@ class Scenario:
     source: Callable[[Parameters, Random, Read], Source]
     threshold: Callable[[Parameters], int] = lambda _: 32
     data: tuple[str, ...] = ()
+    changes: Callable[[Parameters], tuple[Fault, ...]] = lambda _: ()
 
     @property
     def defaults(self) -> dict[str, Value]:
@@ -169,14 +182,14 @@ class Scenario:
                 wanted = {int: "a whole number", float: "a number"}[kind]
                 raise ConfigurationError(f"{name} must be {wanted}, got {text}") from None
         _validate(values)
-        return Parameters(values)
+        parameters = Parameters(values)
+        _faults(parameters)
+        return parameters
 
 
 def _validate(values: Mapping[str, Value]) -> None:
     if values["profile"] not in PROFILES:
         raise ConfigurationError(f"profile must be one of {', '.join(PROFILES)}, got {values['profile']}")
-    if values["fault"] not in ("", *FaultKind):
-        raise ConfigurationError(f"fault must be empty, kill, drain or add, got {values['fault']}")
     for name, value in values.items():
         if not isinstance(value, str):
             _validate_number(name, value)
@@ -184,13 +197,10 @@ def _validate(values: Mapping[str, Value]) -> None:
         raise ConfigurationError(
             f"warmup_s must be less than duration_s ({values['duration_s']}), got {values['warmup_s']}"
         )
-    if int(values.get("turns_min", 0)) > int(values.get("turns_max", 0)):
-        raise ConfigurationError("turns_min must not be more than turns_max")
+    for least, most in (("turns_min", "turns_max"), ("instances_min", "instances_max")):
+        if int(values.get(least, 0)) > int(values.get(most, 0)):
+            raise ConfigurationError(f"{least} must not be more than {most}")
     _validate_partitions(values)
-    if values["fault"] in ("kill", "drain") and int(values["fault_instance"]) >= int(values["instances"]):
-        raise ConfigurationError(
-            f"fault_instance must be below instances ({values['instances']}), got {values['fault_instance']}"
-        )
 
 
 def _validate_partitions(values: Mapping[str, Value]) -> None:
@@ -242,6 +252,8 @@ def run_scenario(
         concurrency_threshold=parameters.whole("threshold") or scenario.threshold(parameters),
         cache_blocks=profile.kv_blocks,
         prefill_tokens_per_s=_prefill_tokens_per_s(profile),
+        routers=parameters.whole("routers"),
+        tuning=KvTuning(**{field: parameters.number(f"kv_{field}") for field in _TUNING}),
     )
     # Seeded by text: independent streams, and the same ones under any PYTHONHASHSEED.
     choosers = [
@@ -262,7 +274,7 @@ def run_scenario(
         jitter=parameters.number("jitter"),
         adapter_slots=parameters.whole("adapter_slots"),
         adapter_load_ns=parameters.ns("adapter_load_ms"),
-        faults=_faults(parameters),
+        faults=(*scenario.changes(parameters), *_faults(parameters)),
         seed=seed,
     )
     return simulate(setup, choosers, Random(f"{seed} balancer"), stopwatch=stopwatch)  # noqa: S311
@@ -289,14 +301,10 @@ def _source(scenario: Scenario, parameters: Parameters, seed: int, read: Read) -
 
 
 def _faults(parameters: Parameters) -> tuple[Fault, ...]:
-    kind = parameters.text("fault")
-    if not kind:
-        return ()
-    return (
-        Fault(
-            at_ns=parameters.ns("fault_s") or parameters.end_ns // 2,
-            kind=FaultKind(kind),
-            instance=parameters.whole("fault_instance"),
-            notice_ns=parameters.ns("fault_notice_ms"),
-        ),
+    return faults_of(
+        parameters.text("fault"),
+        at_ns=parameters.ns("fault_s") or parameters.end_ns // 2,
+        instance=parameters.whole("fault_instance"),
+        notice_ns=parameters.ns("fault_notice_ms"),
+        instances=parameters.whole("instances"),
     )

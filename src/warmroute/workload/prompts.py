@@ -85,12 +85,13 @@ class Numbers:
         return first, count
 
 
-def shared_start(prefix: Run, *, unique_tokens: int, output_tokens: int, numbers: Numbers) -> Request:
+def shared_start(*prefix: Run, unique_tokens: int, output_tokens: int, numbers: Numbers) -> Request:
     """Return a request of a shared prefix and a tail that nobody else has."""
-    prompt_tokens = prefix[1] * BLOCK_TOKENS + unique_tokens
-    rest = blocks_of(prompt_tokens + output_tokens) - prefix[1]
-    runs = (prefix, numbers.take(rest)) if prefix[1] else (numbers.take(rest),)
-    return Request(prompt_tokens, output_tokens, runs)
+    shared = tuple([run for run in prefix if run[1]])
+    blocks = sum([count for _, count in shared])
+    prompt_tokens = blocks * BLOCK_TOKENS + unique_tokens
+    rest = blocks_of(prompt_tokens + output_tokens) - blocks
+    return Request(prompt_tokens, output_tokens, (*shared, numbers.take(rest)))
 
 
 # --- lengths --------------------------------------------------------------------------------
@@ -172,11 +173,14 @@ class RenewedPrefixes:
         place = int(self._rng.random() * len(self._live))
         prefix, left = self._live[place]
         self._live[place] = (prefix, left - 1) if left > 1 else (self._numbers.take(self._blocks), self._uses)
-        return tailed(prefix, self._lengths, self._numbers, self._rng)
+        return tailed(prefix, lengths=self._lengths, numbers=self._numbers, rng=self._rng)
 
 
 class FixedPrefixes:
     """The same prefixes all the time, some of them more popular than others.
+
+    With a start that all of them share they are what near-identical tenants send: a system prompt that
+    is the same up to the tenant's name in its middle.
 
     Args:
         count: How many.
@@ -185,6 +189,7 @@ class FixedPrefixes:
         lengths: Of the rest.
         rng: Source of randomness.
         hot: Share of the requests that go to the first prefix, whatever the distribution says.
+        common_tokens: A start that all prefixes share, in whole blocks, before those ``prefix_tokens``.
     """
 
     def __init__(
@@ -196,18 +201,20 @@ class FixedPrefixes:
         lengths: Lengths,
         rng: Random,
         hot: float = 0.0,
+        common_tokens: int = 0,
     ) -> None:
         self._numbers = Numbers()
         self._lengths = lengths
         self._rng = rng
         self._hot = hot
         self._zipf = Zipf(count, exponent)
-        self._prefixes = [self._numbers.take(prefix_tokens // BLOCK_TOKENS) for _ in range(count)]
+        common = [self._numbers.take(common_tokens // BLOCK_TOKENS)] if common_tokens else []
+        self._prefixes = [(*common, self._numbers.take(prefix_tokens // BLOCK_TOKENS)) for _ in range(count)]
 
     def next(self, client: int) -> Request:  # noqa: ARG002  (a Maker)
         """Return a request with one of the prefixes."""
         place = 0 if self._hot and self._rng.random() < self._hot else self._zipf.draw(self._rng)
-        return tailed(self._prefixes[place], self._lengths, self._numbers, self._rng)
+        return tailed(*self._prefixes[place], lengths=self._lengths, numbers=self._numbers, rng=self._rng)
 
 
 class Rounds:
@@ -226,7 +233,11 @@ class Rounds:
     ) -> None:
         numbers = Numbers()
         prefixes = [numbers.take(prefix_tokens // BLOCK_TOKENS) for _ in range(count)]
-        requests = [tailed(each, lengths, numbers, rng) for each in prefixes for _ in range(prompts)]
+        requests = [
+            tailed(each, lengths=lengths, numbers=numbers, rng=rng)
+            for each in prefixes
+            for _ in range(prompts)
+        ]
         rng.shuffle(requests)
         self._requests = cycle(requests)
 
@@ -235,10 +246,10 @@ class Rounds:
         return next(self._requests)
 
 
-def tailed(prefix: Run, lengths: Lengths, numbers: Numbers, rng: Random) -> Request:
+def tailed(*prefix: Run, lengths: Lengths, numbers: Numbers, rng: Random) -> Request:
     """Return a request on a prefix, with lengths drawn for it."""
     return shared_start(
-        prefix,
+        *prefix,
         unique_tokens=lognormal(lengths.unique, lengths.sigma, rng),
         output_tokens=lognormal(lengths.output, lengths.sigma, rng),
         numbers=numbers,
@@ -249,12 +260,14 @@ class Conversations:
     """Every client talks: each turn sends everything that was said before, answers included.
 
     Args:
-        system_tokens: A start that all conversations share, in whole blocks; 0 = none.
+        system_tokens: A start that conversations share, in whole blocks; 0 = none.
         lengths: Of what the user adds per turn (``unique``) and of the answers.
         turns: Draws the number of turns of a conversation, at least 1.
         rng: Source of randomness.
         opening_tokens: What the first question of a conversation has in addition, in the mean.
         context_tokens: A conversation ends before a prompt would grow beyond this.
+        systems: How many such starts there are; a conversation draws one.
+        exponent: Of the Zipf distribution of their popularity; 0 = equal.
     """
 
     def __init__(
@@ -266,28 +279,33 @@ class Conversations:
         rng: Random,
         opening_tokens: float = 0.0,
         context_tokens: int = 1 << 30,
+        systems: int = 1,
+        exponent: float = 0.0,
     ) -> None:
         self._numbers = Numbers()
-        self._system = self._numbers.take(system_tokens // BLOCK_TOKENS)
+        self._systems = [self._numbers.take(system_tokens // BLOCK_TOKENS) for _ in range(systems)]
+        self._zipf = Zipf(systems, exponent)
         self._lengths = lengths
         self._turns = turns
         self._rng = rng
         self._opening = opening_tokens
         self._context = context_tokens
-        self._open: dict[int, tuple[int, int, int]] = {}  # client: first block, tokens so far, turns left
+        # By client: its start, the first block behind it, tokens so far, turns left.
+        self._open: dict[int, tuple[Run, int, int, int]] = {}
 
     def next(self, client: int) -> Request:
         """Return the client's next turn."""
-        first, said, left = self._open.get(client, (0, 0, 0))
+        system, first, said, left = self._open.get(client, (self._systems[0], 0, 0, 0))
         asked = lognormal(self._lengths.unique, self._lengths.sigma, self._rng)
         output = lognormal(self._lengths.output, self._lengths.sigma, self._rng)
-        system = self._system[1]
         if left == 0 or said + asked + output > self._context:
             # As many numbers as the longest conversation could need: one run however it grows.
-            first, said = self._numbers.take(1 << 20)[0], system * BLOCK_TOKENS
+            if len(self._systems) > 1:
+                system = self._systems[self._zipf.draw(self._rng)]
+            first, said = self._numbers.take(1 << 20)[0], system[1] * BLOCK_TOKENS
             left = max(1, self._turns(self._rng))
             asked += lognormal(self._opening, self._lengths.sigma, self._rng) if self._opening else 0
         prompt = said + asked
-        self._open[client] = (first, prompt + output, left - 1)
-        own = (first, blocks_of(prompt + output) - system)
-        return Request(prompt, output, (self._system, own) if system else (own,))
+        self._open[client] = (system, first, prompt + output, left - 1)
+        own = (first, blocks_of(prompt + output) - system[1])
+        return Request(prompt, output, (system, own) if system[1] else (own,))

@@ -1,5 +1,6 @@
 """The built-in scenarios: each one runs, and its workload has the published shape."""
 
+import json
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from warmroute.core.errors import ConfigurationError
 from warmroute.sim.cases import AGENTIC, AZURE, CASES, LADDER, MOONCAKE, SERVEGEN
 from warmroute.sim.metrics import metrics_of
 from warmroute.sim.scenario import run_scenario
+from warmroute.sim.shapes import MT_BENCH, SQUALITY
 from warmroute.workload.arrivals import NS_PER_S
 
 SESSION = (
@@ -22,6 +24,16 @@ FILES = {
     AGENTIC: [SESSION] * 6,
     AZURE: ["TIMESTAMP,ContextTokens,GeneratedTokens"]
     + [f"2023-11-16 18:17:{n:02}.9799600,480,10" for n in range(60)],
+    MT_BENCH: [f'{{"turns": ["{"x" * 40 * n}", "and then?"]}}' for n in range(1, 9)],
+    SQUALITY: [
+        json.dumps(
+            {
+                "document": "x" * 9000 * n,
+                "questions": [{"question_text": "why?", "responses": [{"response_text": "x" * 450}]}] * 5,
+            }
+        )
+        for n in range(1, 4)
+    ],
     SERVEGEN: ["client,window_start_s,rate_per_s,cv", "1,129600,3,1", "2,129600,1,1"],
     SERVEGEN.replace("rates", "lengths"): [
         "client,window_start_s,in_p50,in_p95,out_p50,out_p95",
@@ -41,7 +53,7 @@ def go(name, policy="PREFIX_AWARE", **overrides):
 def test_every_case_of_the_suite_is_there():
     assert list(CASES) == [
         "aws-long", "aws-short", "ladder", "pressure", "mooncake", "agents", "do-no-harm", "bursts", "skew",
-        "hot", "prefixes", "churn",
+        "hot", "prefixes", "churn", "mt-bench", "rag", "chat", "updates", "tenants", "waves", "autoscaling",
     ]  # fmt: skip
     assert all(case.name == name and case.title for name, case in CASES.items())
 
@@ -104,6 +116,40 @@ def test_the_hot_prefix_has_its_share():
     run = go("hot")
     firsts = [record.arrival.request.runs[0][0] for record in run.records]
     assert firsts.count(0) / len(firsts) == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_system_prompt_that_changes_costs_what_was_cached():
+    usual, updated = [
+        metrics_of(go(name, duration_s="60", **how))
+        for name, how in (("chat", {}), ("updates", {"update_s": "20"}))
+    ]
+    assert updated.hit_rate < usual.hit_rate - 0.05
+
+
+def test_near_identical_tenants_share_the_first_half_of_their_system_prompt():
+    firsts = [record.arrival.request.runs[:2] for record in go("tenants").records]
+    assert {runs[0] for runs in firsts} == {(0, 188)}
+    assert len({runs[1] for runs in firsts}) > 50
+
+
+def test_one_key_for_all_tenants_is_one_hot_spot():
+    trapped, spread = [metrics_of(go("tenants", prefix_length=length)) for length in ("4096", "16384")]
+    assert trapped.overflow_rate > 0.3 > spread.overflow_rate
+
+
+def test_instances_follow_the_load():
+    run = go("autoscaling", duration_s="1800", qps="6", instance_qps="1.5")
+    assert len(run.targets) == 7
+    last = [record for record in run.records if record.arrival.at_ns > 1700 * NS_PER_S]
+    # At half of the hour the load is nearly back at its mean of four; the youngest have gone.
+    assert {record.target for record in last} == {f"instance-{number}" for number in range(5)}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("ladder", "autoscaling")])
+def test_every_case_goes_on_when_an_instance_is_replaced_in_mid_run(name):
+    run = go(name, fault="replace")
+    assert {record.outcome for record in run.records} == {"completed"}
+    assert len(run.targets) == CASES[name].parameters({}).whole("instances") + 1
 
 
 def test_recordings_end_with_the_duration_and_go_at_their_speed():

@@ -1,9 +1,12 @@
 """Parameters of scenarios, and running one."""
 
+from dataclasses import replace
+
 import pytest
 
 from warmroute.core.errors import ConfigurationError
 from warmroute.sim.cases import CASES
+from warmroute.sim.faults import Fault, FaultKind
 from warmroute.sim.metrics import metrics_of
 from warmroute.sim.scenario import COMMON, PARAMETER_HELP, Scenario, run_scenario
 from warmroute.workload.arrivals import NS_PER_S
@@ -44,7 +47,7 @@ def test_own_defaults_come_before_common_ones_and_overrides_before_both():
         ({"clients": "many"}, "clients must be a whole number, got many"),
         ({"think_s": "x"}, "think_s must be a number, got x"),
         ({"profile": "a100"}, "profile must be one of llama-3.1-70b-8xh100, .*, got a100"),
-        ({"fault": "fire"}, "fault must be empty, kill, drain or add, got fire"),
+        ({"fault": "fire"}, "fault must be empty or a comma-separated list of kill, .*, got fire"),
         ({"instances": "0"}, "instances must be more than 0, got 0"),
         ({"think_s": "-1"}, "think_s must be 0 or more, got -1.0"),
         ({"think_s": "nan"}, "think_s must be 0 or more, got nan"),
@@ -55,12 +58,26 @@ def test_own_defaults_come_before_common_ones_and_overrides_before_both():
         ({"adapter_slots": "0"}, "adapter_slots must be more than 0, got 0"),
         ({"salts": "99", "update_s": "9"}, "16384 partitions of the caches together, got 39699"),
         ({"unique_tokens": "0"}, "unique_tokens must be more than 0, got 0.0"),
-        ({"fault": "kill", "fault_instance": "7"}, r"fault_instance must be below instances \(7\), got 7"),
+        ({"fault": "kill", "fault_instance": "7"}, r"instance must be below their number \(7\), got 7"),
     ],
 )
 def test_a_wrong_parameter_is_a_mistake_that_says_what_is_allowed(overrides, message):
     with pytest.raises(ConfigurationError, match=message):
         CASE.parameters(overrides)
+
+
+def test_several_faults_come_each_at_its_time():
+    run = go(fault="drain@5:1,replace@10:2")
+    late = {record.target for record in run.records if record.dispatched_ns > 10 * NS_PER_S}
+    assert late == {"instance-0", "instance-3"}
+
+
+def test_a_scenario_may_change_its_fleet_by_itself_and_faults_come_on_top():
+    scenario = replace(CASE, changes=lambda _: (Fault(5 * NS_PER_S, FaultKind.ADD),))
+    run = run_scenario(
+        scenario, scenario.parameters({**SHORT, "fault": "add"}), policy="RANDOM", seed=1, read=lambda _: []
+    )
+    assert len(run.targets) == 5
 
 
 def test_a_conversation_has_no_fewer_turns_at_most_than_at_least():
