@@ -4,13 +4,22 @@ from random import Random
 
 import pytest
 
-from warmroute.core.decision import NO_PROMPT, Assigned, Reason, Refusal, Refused, RoutingRequest
+from warmroute.core.decision import (
+    NEW_SESSION,
+    NO_PROMPT,
+    Assigned,
+    Reason,
+    Refusal,
+    Refused,
+    RoutingRequest,
+)
 from warmroute.core.events import Cancelled, Completed, Failed, FailureCause
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
 from warmroute.routing.health import EJECTION_NS_MAX, EJECTION_NS_MIN
 from warmroute.routing.key import partition
 from warmroute.routing.router import Router, VariantBook
+from warmroute.routing.sessions import SessionTable
 
 # Target ids that are prefixes of each other; the order of key 1 over them is pinned in test_rendezvous.py.
 IDS = ["1", "11", "111", "2", "21"]
@@ -718,3 +727,423 @@ def test_a_probe_that_ended_keeps_nothing_in_memory(end):
 def books_in_memory():
     gc.collect()
     return sum(isinstance(each, VariantBook) for each in gc.get_objects())
+
+
+# --- copies -----------------------------------------------------------------------------------
+def copy(instance, component, number=1, *, generation=1, state=TargetState.IN_SERVICE, adapters=()):
+    return Target(
+        TargetId(f"{instance}/{component}/{number}"), InstanceId(instance), generation, "host", 80,
+        state=state, component=component, adapters=adapters,
+    )  # fmt: skip
+
+
+def copies(*components):
+    """Two copies of each component on each of two instances."""
+    return tuple(copy(i, c, n) for i in ("1", "2") for c in components for n in (1, 2))
+
+
+class Copies(Bench):
+    """The same with copies; requests name component ``c`` unless they say otherwise."""
+
+    def __init__(self, routing=LEAST, members=(), seed=1):
+        super().__init__(routing, members or copies("c", "d"), seed)
+
+    def decide(self, key=KEY, tried=(), component="c", adapter="", session="", now_ns=NOW):
+        request = RoutingRequest(key=key, component=component, adapter=adapter, session=session)
+        return self.router.decide(self.book, request, now_ns, tried)
+
+    def take(self, key=KEY, tried=(), **names):
+        decision = self.decide(key, tried, **names)
+        assert isinstance(decision, Assigned), decision
+        return decision
+
+    def names(self, component):
+        return [row.target.target_id for row in self.book.pool_of(component).serving]
+
+    def take_from(self, name, component="c", adapter=""):
+        others = tuple(other for other in self.names(component) if other != name)
+        return self.take(tried=others, component=component, adapter=adapter)
+
+    def eject(self, name, now_ns=NOW):
+        assert self.fail(self.take_from(name), now_ns=now_ns).ejected
+
+
+def test_server_errors_eject_at_most_half_of_a_components_copies_whatever_others_there_are():
+    bench = Copies()
+    for _ in range(30):
+        for name in bench.names("c"):
+            if name in {row.target.target_id for row in bench.book.candidates}:
+                bench.fail(bench.take_from(name), FailureCause.SERVER_ERROR)
+    ejected = [name for name, (_, _, out) in bench.router.targets().items() if out]
+    assert len(ejected) == 2
+    assert all("/c/" in name for name in ejected)
+
+
+def test_a_refused_connection_to_a_copy_ejects_that_copy_and_no_other_on_its_instance():
+    bench = Copies()
+    bench.eject("1/c/1")
+    assert {bench.take().target.target_id for _ in range(20)} == {"1/c/2", "2/c/1", "2/c/2"}
+    assert {bench.take(component="d").target.target_id for _ in range(20)} == set(bench.names("d"))
+
+
+def test_an_ejected_copys_keys_go_to_the_copy_beside_it():
+    bench = Copies(prefix_aware(threshold=1000))
+    before = {key: bench.take(key).target for key in range(200)}
+    bench.eject("1/c/1")
+    for key, target in before.items():
+        after = bench.take(key).target.target_id
+        assert after == ("1/c/2" if target.target_id == "1/c/1" else target.target_id)
+
+
+def test_a_copy_on_probation_takes_one_request_at_a_time_and_the_rest_go_to_the_copy_beside_it():
+    bench = Copies(prefix_aware(threshold=1000))
+    key = next(key for key in range(100) if bench.take(key).target.target_id == "1/c/1")
+    bench.eject("1/c/1")
+    bench.router.on_deadline(NOW + EJECTION_NS_MIN)
+    first, *rest = [bench.take(key).target.target_id for _ in range(4)]
+    assert (first, set(rest)) == ("1/c/1", {"1/c/2"})
+
+
+def test_a_retry_goes_to_the_copy_beside_the_one_that_failed_and_then_to_the_next_instance():
+    bench = Copies(prefix_aware(threshold=1000))
+    first = bench.take(7).target
+    second = bench.take(7, tried=(first.target_id,)).target
+    third = bench.take(7, tried=(first.target_id, second.target_id)).target
+    assert first.instance_id == second.instance_id != third.instance_id
+
+
+def test_an_invocation_that_tried_every_copy_of_its_component_is_refused():
+    bench = Copies()
+    assert bench.decide(tried=tuple(bench.names("c"))) == Refused(Refusal.ALL_TRIED)
+    assert isinstance(bench.decide(tried=tuple(bench.names("c")), component="d"), Assigned)
+
+
+def test_a_component_whose_copies_are_all_ejected_is_refused():
+    bench = Copies()
+    for name in bench.names("c"):
+        bench.eject(name)
+    assert bench.decide() == Refused(Refusal.ALL_EJECTED)
+    assert bench.decide(adapter="lora") == Refused(Refusal.ALL_EJECTED)
+    assert isinstance(bench.decide(component="d"), Assigned)
+
+
+def test_an_adapter_whose_only_copy_is_busy_with_its_probation_goes_to_another_copy():
+    bench = Copies(prefix_aware(), [copy("1", "c", adapters=("lora",)), copy("2", "c")])
+    bench.fail(bench.take_from("1/c/1"))
+    bench.router.on_deadline(NOW + EJECTION_NS_MIN)
+    decisions = [bench.take(adapter="lora") for _ in range(2)]
+    assert [(d.target.target_id, d.reason) for d in decisions] == [
+        ("1/c/1", Reason.ONLY_CANDIDATE), ("2/c/1", Reason.ADAPTER_NOT_LOADED),
+    ]  # fmt: skip
+
+
+def test_a_cold_adapter_on_the_one_copy_there_is_says_so():
+    bench = Copies(LEAST, [copy("1", "c")])
+    assert bench.take(adapter="lora").reason is Reason.ADAPTER_NOT_LOADED
+
+
+def test_a_cold_adapters_request_may_be_the_probe_of_a_copy_on_probation():
+    bench = Copies(LEAST, [copy("1", "c")])
+    bench.eject("1/c/1")
+    bench.router.on_deadline(NOW + EJECTION_NS_MIN)
+    probe = bench.take(adapter="lora")
+    assert bench.decide() == Refused(Refusal.ALL_EJECTED)
+    assert bench.complete(probe).reason == "recovered"
+
+
+def test_a_named_component_leaves_only_the_variants_that_have_it():
+    bench = Copies()
+    bench.set_variants(
+        variant(LEAST, copies("c"), weight=9.0),
+        variant(LEAST, copies("d"), name="w"),
+        variant(LEAST, copies("d"), name="x", weight=0.0),
+    )
+    choose = lambda component: bench.router.choose_variant(
+        bench.router.endpoints["e"], None, component=component
+    )
+    assert {choose("d").name for _ in range(50)} == {"w"}
+    assert {choose("c").name for _ in range(50)} == {"v"}
+    assert choose("dd") is None
+
+
+# --- sessions ---------------------------------------------------------------------------------
+LIFE_NS = 60 * 10**9
+ID = "a-session"
+
+
+class Sessions(Copies):
+    """A bench whose every target can be asked to begin a session."""
+
+    def begin(self, name="1/c/1", *, session=ID, life_ns=LIFE_NS, component="c"):
+        others = tuple(other for other in self.names(component) if other != name)
+        decision = self.take(tried=others, session=NEW_SESSION, component=component)
+        opened = self.router.open_session(decision.lease, session, NOW + life_ns, NOW)
+        self.complete(decision)
+        return opened
+
+    def go_on(self, *, session=ID, now_ns=NOW, tried=(), component="c"):
+        return self.decide(None, tried, session=session, now_ns=now_ns, component=component)
+
+    def where(self, **names):
+        decision = self.go_on(**names)
+        assert isinstance(decision, Assigned), decision
+        self.complete(decision)
+        return decision.target.target_id
+
+    def with_state(self, name, state, generation=1):
+        at = name.split("/")
+        changed = copy(at[0], at[1], int(at[2]), state=state, generation=generation)
+        members = [each for each in copies("c", "d") if each.target_id != name]
+        self.set(self.book.routing, [*members, changed])
+
+
+@pytest.mark.parametrize("routing", [RANDOM, LEAST, prefix_aware(threshold=1)])
+def test_a_sessions_requests_go_to_its_target_before_any_strategy(routing):
+    bench = Sessions(routing)
+    assert bench.begin("2/c/1")
+    held = [bench.go_on() for _ in range(5)]
+    assert {(d.target.target_id, d.reason, d.rank, d.candidates) for d in held} == {
+        ("2/c/1", Reason.SESSION, -1, 1)
+    }
+    assert [d.in_flight for d in held] == [0, 1, 2, 3, 4], "also at and above the threshold"
+    assert bench.router.open_leases() == 5
+
+
+@pytest.mark.parametrize(
+    ("routing", "reason"),
+    [(RANDOM, Reason.RANDOM), (LEAST, Reason.LEAST_OUTSTANDING), (prefix_aware(), Reason.AFFINITY)],
+)
+def test_a_new_session_is_placed_by_the_strategy(routing, reason):
+    assert Sessions(routing).take(session=NEW_SESSION).reason is reason
+
+
+def test_a_session_goes_on_at_its_target_while_that_drains_and_no_new_one_begins_there():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.with_state("1/c/1", TargetState.DRAINING)
+    assert {bench.where() for _ in range(5)} == {"1/c/1"}
+    placed = {bench.take(session=NEW_SESSION).target.target_id for _ in range(30)}
+    assert placed == {"1/c/2", "2/c/1", "2/c/2"}
+
+
+def test_a_target_that_began_to_drain_while_it_began_a_session_keeps_it():
+    bench = Sessions()
+    decision = bench.take(session=NEW_SESSION)
+    bench.with_state(decision.target.target_id, TargetState.DRAINING)
+    assert bench.router.open_session(decision.lease, ID, NOW + LIFE_NS, NOW)
+    assert bench.where() == decision.target.target_id
+
+
+@pytest.mark.parametrize(("late_ns", "open_"), [(-1, True), (0, False), (1, False)])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_session_ends_at_its_deadline_whether_the_deadline_was_met_or_not(late_ns, open_, told):
+    bench = Sessions()
+    bench.begin()
+    if told:
+        bench.router.on_deadline(NOW + LIFE_NS + late_ns)
+    decision = bench.go_on(now_ns=NOW + LIFE_NS + late_ns)
+    assert isinstance(decision, Assigned) is open_
+    assert open_ or decision == Refused(Refusal.SESSION_UNKNOWN)
+
+
+def test_the_next_deadline_is_also_the_end_of_the_first_session():
+    bench = Sessions()
+    bench.begin(life_ns=2 * EJECTION_NS_MIN)
+    assert bench.router.next_deadline_ns() == NOW + 2 * EJECTION_NS_MIN
+    bench.eject("2/c/2")
+    assert bench.router.next_deadline_ns() == NOW + EJECTION_NS_MIN
+    bench.router.on_deadline(NOW + 2 * EJECTION_NS_MIN)
+    assert (bench.router.next_deadline_ns(), len(bench.router.sessions)) == (None, 0)
+
+
+def test_a_session_that_was_never_opened_is_unknown():
+    assert Sessions().go_on() == Refused(Refusal.SESSION_UNKNOWN)
+
+
+def test_a_closed_session_is_unknown():
+    bench = Sessions()
+    bench.begin()
+    closing = bench.go_on()
+    assert bench.router.close_session(closing.lease, ID)
+    bench.complete(closing)
+    assert bench.go_on() == Refused(Refusal.SESSION_UNKNOWN)
+
+
+def test_a_model_server_cannot_close_the_session_of_another():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    assert not bench.router.close_session(bench.take_from("1/c/2").lease, ID)
+    assert not bench.router.close_session(bench.take_from("1/d/1", "d").lease, ID)
+    assert not bench.router.close_session(bench.take_from("1/c/1").lease, "another")
+    assert bench.where() == "1/c/1"
+
+
+def test_a_server_that_was_started_anew_cannot_close_what_the_old_one_began():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.with_state("1/c/1", TargetState.IN_SERVICE, generation=2)
+    assert not bench.router.close_session(bench.take_from("1/c/1").lease, ID)
+
+
+def test_a_session_whose_target_left_is_gone():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.set(LEAST, copies("d"))
+    assert bench.go_on() == Refused(Refusal.SESSION_GONE)
+
+
+def test_a_session_whose_target_left_with_requests_open_is_gone():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    held = bench.take_from("1/c/1")
+    bench.set(LEAST, copies("d"))
+    assert bench.go_on() == Refused(Refusal.SESSION_GONE)
+    bench.complete(held)
+
+
+def test_a_session_whose_target_returns_as_it_was_goes_on():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.set(LEAST, copies("d"))
+    bench.set(LEAST, copies("c", "d"))
+    assert bench.where() == "1/c/1"
+
+
+def test_a_session_whose_target_was_started_anew_is_gone():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.with_state("1/c/1", TargetState.IN_SERVICE, generation=2)
+    assert bench.go_on() == Refused(Refusal.SESSION_GONE)
+
+
+def test_a_session_whose_target_is_not_in_service_yet_is_unavailable():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.with_state("1/c/1", TargetState.STARTING)
+    assert bench.go_on() == Refused(Refusal.SESSION_UNAVAILABLE)
+
+
+def test_a_session_whose_target_is_ejected_is_unavailable_and_its_request_is_the_probe_afterwards():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.eject("1/c/1")
+    assert bench.go_on() == Refused(Refusal.SESSION_UNAVAILABLE)
+    bench.router.on_deadline(NOW + EJECTION_NS_MIN)
+    probe = bench.go_on()
+    assert bench.go_on() == Refused(Refusal.SESSION_UNAVAILABLE)
+    assert bench.complete(probe).reason == "recovered"
+    assert bench.where() == "1/c/1"
+
+
+def test_a_sessions_failure_on_a_draining_target_ejects_it():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.with_state("1/c/1", TargetState.DRAINING)
+    assert bench.fail(bench.go_on()).ejected
+    assert bench.go_on() == Refused(Refusal.SESSION_UNAVAILABLE)
+
+
+def test_a_session_whose_target_was_tried_goes_nowhere_else():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    assert bench.go_on(tried=("1/c/1",)) == Refused(Refusal.ALL_TRIED)
+    assert bench.where(tried=("1/c/2",)) == "1/c/1"
+
+
+def test_a_session_is_unknown_to_another_component():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    assert bench.go_on(component="d") == Refused(Refusal.SESSION_UNKNOWN)
+    assert bench.go_on(component="") == Refused(Refusal.SESSION_UNKNOWN)
+
+
+def test_a_session_works_on_an_endpoint_without_components():
+    bench = Sessions(LEAST, targets(*IDS))
+    bench.begin("21", component="")
+    assert {bench.where(component="") for _ in range(5)} == {"21"}
+
+
+# --- sessions and variants ----------------------------------------------------------------------
+def two_variants_with_a_session():
+    bench = Sessions(LEAST, targets("1"))
+    bench.set_variants(variant(LEAST, targets("1")), variant(LEAST, targets("2"), name="w", weight=0.0))
+    other = bench.router.endpoints["e"].variants["w"]
+    decision = bench.router.decide(other, RoutingRequest(session=NEW_SESSION), NOW)
+    assert bench.router.open_session(decision.lease, ID, NOW + LIFE_NS, NOW)
+    bench.complete(decision)
+    return bench
+
+
+def test_a_session_is_served_by_the_variant_it_was_opened_on_whatever_the_weights():
+    bench = two_variants_with_a_session()
+    endpoint = bench.router.endpoints["e"]
+    assert {bench.router.choose_variant(endpoint, None, session=ID).name for _ in range(20)} == {"w"}
+    assert bench.router.choose_variant(endpoint, None, session="unknown").name == "v"
+
+
+def test_a_named_variant_overrides_the_session_which_is_unknown_there():
+    bench = two_variants_with_a_session()
+    book = bench.router.choose_variant(bench.router.endpoints["e"], "v", session=ID)
+    assert book.name == "v"
+    assert bench.go_on(component="") == Refused(Refusal.SESSION_UNKNOWN)
+
+
+def test_a_session_of_a_variant_that_left_is_gone():
+    bench = two_variants_with_a_session()
+    bench.set(LEAST, targets("1"))
+    assert bench.router.choose_variant(bench.router.endpoints["e"], None, session=ID) is bench.book
+    assert bench.go_on(component="") == Refused(Refusal.SESSION_GONE)
+
+
+def test_a_session_of_a_deleted_endpoint_is_gone_also_for_an_exchange_that_had_chosen_its_variant():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    book = bench.book
+    bench.clear()
+    request = RoutingRequest(component="c", session=ID)
+    assert bench.router.decide(book, request, NOW) == Refused(Refusal.SESSION_GONE)
+
+
+def test_sessions_of_two_endpoints_with_the_same_id_are_two():
+    bench = Sessions()
+    bench.begin("1/c/1")
+    bench.version += 1
+    members = [variant(LEAST, copies("c"))]
+    bench.router.apply_fleet(fleet(bench.version, e=members, e2=members))
+    book = bench.router.endpoints["e2"].variants["v"]
+    request = RoutingRequest(component="c", session=ID)
+    assert bench.router.decide(book, request, NOW) == Refused(Refusal.SESSION_UNKNOWN)
+
+
+# --- how many sessions ------------------------------------------------------------------------
+def test_where_no_more_sessions_fit_none_begins_and_open_ones_go_on():
+    bench = Sessions()
+    bench.router.sessions = SessionTable(2)
+    bench.begin("1/c/1", session="1")
+    bench.begin("1/c/2", session="2")
+    assert bench.decide(session=NEW_SESSION) == Refused(Refusal.SESSIONS_FULL)
+    assert bench.router.open_leases() == 0
+    assert bench.where(session="1") == "1/c/1"
+    assert isinstance(bench.decide(session=NEW_SESSION, now_ns=NOW + LIFE_NS), Assigned)
+
+
+def test_a_session_that_no_longer_fits_when_its_model_server_has_begun_it_is_not_open():
+    bench = Sessions()
+    bench.router.sessions = SessionTable(1)
+    both = [bench.take(session=NEW_SESSION) for _ in range(2)]
+    opened = [
+        bench.router.open_session(decision.lease, f"{n}", NOW + LIFE_NS, NOW)
+        for n, decision in enumerate(both)
+    ]
+    assert opened == [True, False]
+    assert bench.go_on(session="1") == Refused(Refusal.SESSION_UNKNOWN)
+
+
+def test_a_session_of_a_lease_that_routing_did_not_make_is_a_broken_assumption():
+    bench = Sessions()
+    lease = bench.take().lease
+    lease.book = "a book"
+    with pytest.raises(AssertionError, match="leases come from decide"):
+        bench.router.open_session(lease, ID, NOW + LIFE_NS, NOW)
+    with pytest.raises(AssertionError, match="leases come from decide"):
+        bench.router.close_session(lease, ID)
