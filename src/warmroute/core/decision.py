@@ -60,6 +60,12 @@ class Reason(StrEnum):
     """Every candidate was at or above the threshold: the least loaded one."""
     NO_KEY = "no_key"
     """The request has no text to make a key of: routed as LEAST_OUTSTANDING_REQUESTS."""
+    CACHED = "cached"
+    """KV_AWARE: it holds the start of the prompt, and its load does not outweigh that."""
+    HOME = "home"
+    """KV_AWARE: it holds nothing of the prompt, and the prompt belongs there."""
+    LOAD = "load"
+    """KV_AWARE: it holds nothing of the prompt, and has less to do than those that do, or than the home."""
     ONLY_CANDIDATE = "only_candidate"
     ONLY_INSTANCE = "only_instance"
     """All candidates are copies on one instance: the first of them below the threshold in the key's order."""
@@ -100,12 +106,14 @@ class Lease(Struct, gc=False):
         generation: Of the target when the lease was taken.
         book: The book it was taken from; nobody but routing looks inside.
         released: Set by the ledger.
+        visit: What KV_AWARE remembers of the attempt; nobody but routing looks inside.
     """
 
     target: Target
     generation: int
     book: object
     released: bool = False
+    visit: object | None = None
 
 
 class Assigned(Struct, frozen=True, gc=False):

@@ -54,11 +54,13 @@ class Completed(Struct, frozen=True, gc=False):
         lease: Of the attempt.
         prompt_tokens: Length of the prompt as the engine reports it; -1 when it did not.
         cached_tokens: How many of these it found in its cache; -1 when it did not say.
+        output_tokens: Length of the answer, likewise.
     """
 
     lease: Lease
     prompt_tokens: int = -1
     cached_tokens: int = -1
+    output_tokens: int = -1
 
 
 class Failed(Struct, frozen=True, gc=False):

@@ -163,6 +163,7 @@ class Fleet:
         endpoints: In order of name.
         access_keys: Empty means no authentication (the listener is then on loopback).
         api_keys: Keys of the plain OpenAI route.
+        routers: How many router processes serve it, each with counts and records of its own.
     """
 
     version: int
@@ -171,3 +172,4 @@ class Fleet:
     endpoints: tuple[Endpoint, ...] = ()
     access_keys: tuple[AccessKey, ...] = ()
     api_keys: tuple[ApiKey, ...] = ()
+    routers: int = 1

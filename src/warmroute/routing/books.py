@@ -2,8 +2,11 @@
 
 from warmroute.core.fleet import RoutingStrategy, Target, TargetState, Variant
 from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, partition
+from warmroute.routing.kvbook import KvBook, KvTuning
 from warmroute.routing.ledger import Ledger, TargetRow
 from warmroute.routing.pool import Pool, pools_of
+
+KV_TUNING = KvTuning()
 
 
 class VariantBook:
@@ -16,17 +19,20 @@ class VariantBook:
         key_head: The constant part of the routing keys of requests that name no component and no adapter.
         pool: What serves those.
         pools: By component and adapter, ``""`` for none; those without a row in service are left out.
+        kv: What KV_AWARE knows; None with another strategy.
         prefix_length: How much of a prompt the key takes; 0 when the strategy makes no key.
         wants_chain: Whether requests shall carry the chain of their text blocks.
     """
 
     __slots__ = (
-        "_heads", "candidates", "components", "endpoint", "key_head", "ledger", "name", "pool", "pools",
-        "prefix_length", "routing", "rows", "wants_chain", "weight",
+        "_heads", "candidates", "components", "endpoint", "key_head", "kv", "ledger", "name", "pool", "pools",
+        "prefix_length", "routing", "rows", "tuning", "wants_chain", "weight",
     )  # fmt: skip
 
-    def __init__(self, endpoint: str, variant: Variant) -> None:
+    def __init__(self, endpoint: str, variant: Variant, tuning: KvTuning = KV_TUNING) -> None:
         self.endpoint = endpoint
+        self.tuning = tuning
+        self.kv: KvBook | None = None
         self.name = variant.name
         self.key_head = partition(endpoint=endpoint, variant=variant.name)
         self.ledger = Ledger()
@@ -44,6 +50,10 @@ class VariantBook:
         self.routing = variant.routing
         self.wants_chain = variant.routing.strategy is RoutingStrategy.KV_AWARE
         self.prefix_length = TEXT_BLOCK_CHARACTERS if self.wants_chain else variant.routing.prefix_length or 0
+        if not self.wants_chain:
+            self.kv = None
+        elif self.kv is None:
+            self.kv = KvBook(self.tuning)
         self.components = {
             target.component: target.component for target in variant.targets if target.component
         }
@@ -68,7 +78,26 @@ class VariantBook:
                 row.gone = True
                 if row.in_flight == 0:
                     del self.rows[target_id]
+        self._shelve()
         self.refresh()
+
+    def _shelve(self) -> None:
+        """Give every row that is present its shelf: an empty one for a new target, or a new generation."""
+        kv = self.kv
+        if kv is None:
+            for row in self.rows.values():
+                row.shelf = None
+            return
+        shelves = kv.index.shelves
+        for target_id, row in self.rows.items():
+            if row.gone:
+                row.shelf = None
+            elif row.shelf is None or row.shelf is not shelves.get(target_id):
+                kv.index.leave(target_id)
+                row.shelf = kv.index.join(target_id)
+        present = {target_id for target_id, row in self.rows.items() if not row.gone}
+        for target_id in [each for each in shelves if each not in present]:
+            kv.index.leave(target_id)
 
     def refresh(self) -> None:
         """Recompute the candidates, in an order that does not depend on history."""

@@ -8,6 +8,7 @@ older generation of a target is void.
 from warmroute.core.decision import Lease
 from warmroute.core.fleet import Target
 from warmroute.routing.health import HealthRecord
+from warmroute.routing.kvindex import Shelf
 
 
 class TargetRow:
@@ -21,9 +22,10 @@ class TargetRow:
         probe: The open lease of a target on probation. Only its end says how the target is now;
             leases from before the ejection may stay open for minutes.
         gone: No longer in the fleet; the row lives on until its leases are released.
+        shelf: What is known of its cache; None unless the variant's strategy is KV_AWARE.
     """
 
-    __slots__ = ("gone", "health", "in_flight", "name", "probe", "target")
+    __slots__ = ("gone", "health", "in_flight", "name", "probe", "shelf", "target")
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -32,6 +34,7 @@ class TargetRow:
         self.health = HealthRecord()
         self.probe: Lease | None = None
         self.gone = False
+        self.shelf: Shelf | None = None
 
     def __repr__(self) -> str:
         state = "gone" if self.gone else self.target.state.value
@@ -50,6 +53,7 @@ class TargetRow:
             self.in_flight = 0
             self.health = HealthRecord()
             self.probe = None
+            self.shelf = None
         self.target = target
         self.gone = False
 

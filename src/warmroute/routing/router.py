@@ -21,11 +21,13 @@ from warmroute.core.decision import (
 from warmroute.core.events import AttemptEvent, CacheEvent, Cancelled, Completed, Failed, FirstToken
 from warmroute.core.fleet import Fleet, RoutingStrategy, Target, TargetState
 from warmroute.routing import variants
-from warmroute.routing.books import EndpointBook, VariantBook
+from warmroute.routing.books import KV_TUNING, EndpointBook, VariantBook
 from warmroute.routing.health import HealthChange
 from warmroute.routing.key import order_key
+from warmroute.routing.kvbook import KvTuning, Visit
 from warmroute.routing.ledger import TargetRow
 from warmroute.routing.policies.cold_adapter import pick_for_cold_adapter
+from warmroute.routing.policies.kv_aware import pick_kv_aware
 from warmroute.routing.policies.least_outstanding import pick_least_outstanding
 from warmroute.routing.policies.prefix_aware import pick_prefix_aware
 from warmroute.routing.policies.random_choice import pick_random
@@ -47,10 +49,12 @@ class Router:
 
     Args:
         rng: Source of every random choice.
+        tuning: The numbers in KV_AWARE's rule.
     """
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, tuning: KvTuning = KV_TUNING) -> None:
         self._rng = rng
+        self._tuning = tuning
         self.endpoints: dict[str, EndpointBook] = {}
         self.fleet_version = 0
         self.sessions = SessionTable()
@@ -80,7 +84,7 @@ class Router:
                 known = book.variants.get(variant_name)
                 known = known or self._retired.pop((endpoint.name, variant_name), None)
                 if known is None:
-                    book.variants[variant_name] = VariantBook(endpoint.name, variant)
+                    book.variants[variant_name] = VariantBook(endpoint.name, variant, self._tuning)
                 else:
                     known.renew(variant)
                     book.variants[variant_name] = known
@@ -88,6 +92,9 @@ class Router:
             for variant_book in self.endpoints.pop(name).variants.values():
                 self._retire(variant_book)
         self._retired = {at: book for at, book in self._retired.items() if book.ledger.open_leases}
+        for each in self._books():
+            if each.kv is not None:
+                each.kv.routers = fleet.routers
         return True
 
     def _retire(self, book: VariantBook) -> None:
@@ -153,12 +160,19 @@ class Router:
         if not candidates:
             return Refused(self._why_not(book, request.component, tried))
         reason: Reason
+        kv = book.kv
         if len(candidates) == 1:
-            has_order = request.key is not None and book.routing.strategy is _PREFIX_AWARE
+            has_order = request.key is not None and book.prefix_length > 0
             row, reason, rank = candidates[0], _ONLY_CANDIDATE, 0 if has_order else -1
+        elif kv is not None:
+            row, reason, rank, depth = pick_kv_aware(candidates, request, kv)
+            decision = _assign(book, row, reason, rank=rank, candidates=len(candidates))
+            assert row.shelf is not None, "rows of a KV_AWARE variant have shelves"
+            decision.lease.visit = kv.sent(row.shelf, request, depth, at_home=rank == 0)
+            return decision
         else:
             row, reason, rank = self._pick(book, request, candidates, instances)
-        return _assign(book, row, reason, rank=rank, candidates=len(candidates))
+        return _assign(book, row, reason, rank=rank, candidates=len(candidates), request=request)
 
     def _pick(
         self,
@@ -179,8 +193,7 @@ class Router:
             return pick_least_outstanding(candidates, self._rng)
         if strategy is _RANDOM:
             return pick_random(candidates, self._rng)
-        if strategy is _KV_AWARE:
-            return pick_least_outstanding(candidates, self._rng)
+        assert strategy is not _KV_AWARE, "a KV_AWARE variant has a KvBook"
         assert_never(strategy)
 
     def _decide_special(
@@ -204,30 +217,34 @@ class Router:
             threshold=book.routing.concurrency_threshold,
             instances=by_instance(candidates),
         )
-        return _assign(book, row, reason, rank=rank, candidates=len(candidates))
+        return _assign(book, row, reason, rank=rank, candidates=len(candidates), request=request)
 
     def _resume(
         self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...]
     ) -> Decision:
         """Send a session's request to the target that knows of it, which may be draining, or to none."""
         session = self.sessions.find(book.endpoint, request.session)
-        if session is None or session.deadline_ns <= now_ns or self._is_on_another(session, book):
+        if session is None or session.deadline_ns <= now_ns:
             return Refused(Refusal.SESSION_UNKNOWN)
-        row = book.rows.get(session.target_id) if session.variant == book.name else None
-        if row is None or row.gone or row.target.generation != session.generation:
+        row = self._pinned_row(book.endpoint, session)
+        if row is None:
             return Refused(Refusal.SESSION_GONE)
-        if row.target.component != request.component:
-            return Refused(Refusal.SESSION_UNKNOWN)
+        if row is not book.rows.get(session.target_id) or row.target.component != request.component:
+            return Refused(Refusal.SESSION_UNKNOWN)  # not on this variant, or not of this component
         if session.target_id in tried:
             return Refused(Refusal.ALL_TRIED)
         if row.target.state is TargetState.STARTING or row.health.ejected or row.probing:
             return Refused(Refusal.SESSION_UNAVAILABLE)
-        return _assign(book, row, Reason.SESSION, rank=-1, candidates=1)
+        return _assign(book, row, Reason.SESSION, rank=-1, candidates=1, request=request)
 
-    def _is_on_another(self, session: Session, book: VariantBook) -> bool:
-        """Return whether a session lives on a variant that the invocation does not go to."""
-        endpoint = self.endpoints.get(book.endpoint)
-        return endpoint is not None and session.variant != book.name and session.variant in endpoint.variants
+    def _pinned_row(self, endpoint: str, session: Session) -> TargetRow | None:
+        """Return the row of a session's target; None when it left or was started anew."""
+        known = self.endpoints.get(endpoint)
+        book = None if known is None else known.variants.get(session.variant)
+        row = None if book is None else book.rows.get(session.target_id)
+        if row is None or row.gone or row.target.generation != session.generation:
+            return None
+        return row
 
     def _why_not(self, book: VariantBook, component: str, tried: tuple[str, ...]) -> Refusal:
         serving = book.pool_of(component).serving
@@ -249,10 +266,16 @@ class Router:
             now_ns: Monotonic time.
 
         Returns:
-            Whether requests with this id go there from now on; see `SessionTable.open`.
+            Whether requests with this id go there from now on; see `SessionTable.open`. False also for the
+            id of a session that is open on another target, whose requests would get into this one.
         """
         book = lease.book
         assert isinstance(book, VariantBook), "leases come from decide"
+        known = self.sessions.find(book.endpoint, session_id)
+        if known is not None and known.deadline_ns > now_ns:
+            row = self._pinned_row(book.endpoint, known)
+            if row is not None and row is not book.rows.get(lease.target.target_id):
+                return False
         pinned = Session(book.name, lease.target.target_id, lease.generation, deadline_ns)
         return self.sessions.open(book.endpoint, session_id, pinned, now_ns)
 
@@ -283,14 +306,18 @@ class Router:
             A change of the target's health that others should know of.
         """
         lease = event.lease
-        if isinstance(event, FirstToken):
-            return None
         book = lease.book
         assert isinstance(book, VariantBook), "leases come from decide"
         row = book.rows.get(lease.target.target_id)
+        if isinstance(event, FirstToken):
+            if lease.visit is not None:
+                _note_visit(event, book, row, now_ns)
+            return None
         if not book.ledger.release(lease, row):
             return None
         assert row is not None, "a lease that counted has a row"
+        if lease.visit is not None:
+            _note_visit(event, book, row, now_ns)
         from_before = row.health.probation and lease is not row.probe
         if lease is row.probe:
             row.probe = None
@@ -303,7 +330,13 @@ class Router:
         return self._note(event, book, row, now_ns)
 
     def learn(self, event: CacheEvent, now_ns: int) -> None:
-        """Fold in what is known of a target's cache."""
+        """Fold in what an engine told of its cache; void for a target or a generation that is gone."""
+        for book in self._books():
+            row = book.rows.get(event.target_id)
+            if row is None or row.shelf is None or row.target.generation != event.generation:
+                continue
+            assert book.kv is not None, "only rows of a KV_AWARE variant have shelves"
+            book.kv.learn(row.shelf, event, now_ns)
 
     def _note(
         self, event: Completed | Failed | Cancelled, book: VariantBook, row: TargetRow, now_ns: int
@@ -371,10 +404,33 @@ class Router:
         }
 
 
-def _assign(book: VariantBook, row: TargetRow, reason: Reason, *, rank: int, candidates: int) -> Assigned:
-    """Reserve a place on the row that was picked."""
+def _note_visit(event: AttemptEvent, book: VariantBook, row: TargetRow | None, now_ns: int) -> None:
+    """Let KV_AWARE know how an attempt goes, unless what it knew of the target is void by now."""
+    visit = event.lease.visit
+    assert isinstance(visit, Visit), "visits come from decide"
+    kv = book.kv
+    if kv is None or row is None or row.shelf is not visit.shelf:
+        return
+    if isinstance(event, FirstToken):
+        kv.computed(visit)
+    else:
+        kv.ended(visit, now_ns, event if isinstance(event, Completed) else None)
+
+
+def _assign(
+    book: VariantBook,
+    row: TargetRow,
+    reason: Reason,
+    *,
+    rank: int,
+    candidates: int,
+    request: RoutingRequest | None = None,
+) -> Assigned:
+    """Reserve a place on the row that was picked; with a request, for a strategy that did not pick it."""
     in_flight = row.in_flight
     lease = book.ledger.take(row, book)
+    if request is not None and book.kv is not None and row.shelf is not None:
+        lease.visit = book.kv.sent_anyhow(row.shelf, request)
     if row.health.probation:
         row.probe = lease
     return Assigned(

@@ -10,7 +10,9 @@ from warmroute.core.events import AttemptEvent, CacheCleared, EventsLost, TextBl
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, VariantName
 from warmroute.engine.prefix_cache import BlockEvent, BlocksStored
+from warmroute.routing.books import KV_TUNING
 from warmroute.routing.key import text_key
+from warmroute.routing.kvbook import KvTuning
 from warmroute.routing.router import Router
 from warmroute.sim.textblocks import text_blocks, text_chain
 from warmroute.workload.prompts import CHARACTERS_PER_TOKEN, Request, text_of
@@ -29,12 +31,16 @@ class Settings:
         concurrency_threshold: In-flight requests at which an instance is full.
         cache_blocks: Blocks in the cache of every instance, as engines report it; 0 = not known.
         prefill_tokens_per_s: Of an idle instance with a full step's prompt, as an operator measures it.
+        routers: How many routers there are, each of which knows that.
+        tuning: The numbers in KV_AWARE's rule.
     """
 
     prefix_length: int
     concurrency_threshold: int
     cache_blocks: int = 0
     prefill_tokens_per_s: float = 15_928.0
+    routers: int = 1
+    tuning: KvTuning = KV_TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +116,15 @@ class LiveChooser:
     Args:
         routing: The variant's RoutingConfig.
         rng: Source of the router's random choices.
+        settings: Its number of routers, and its tuning.
         events: Engines tell it what is in their caches.
     """
 
-    def __init__(self, routing: Routing, rng: Random, *, events: bool = False) -> None:
+    def __init__(self, routing: Routing, rng: Random, settings: Settings, *, events: bool = False) -> None:
         self._routing = routing
-        self._router = Router(rng)
+        self._routers = settings.routers
+        self._router = Router(rng, settings.tuning)
+        self._told: dict[str, int] = {}  # targets whose caches it hears of, with their generations
         self._keys: dict[object, int | None] = {}
         self.wants_events = events
 
@@ -123,8 +132,18 @@ class LiveChooser:
         """Publish a fleet of one endpoint with one variant that has these targets."""
         variant = Variant(VARIANT, 1.0, self._routing, targets)
         endpoint = Endpoint(ENDPOINT, in_service=True, variants=(variant,))
-        applied = self._router.apply_fleet(Fleet(version, "us-east-1", "000000000000", (endpoint,)))
+        fleet = Fleet(version, "us-east-1", "000000000000", (endpoint,), routers=self._routers)
+        applied = self._router.apply_fleet(fleet)
         assert applied, "fleets are published in order of their versions"
+        if self.wants_events:
+            self._listen(targets)
+
+    def _listen(self, targets: tuple[Target, ...]) -> None:
+        """Hear from the start of every engine that is new, whose cache is empty then."""
+        for target in targets:
+            if self._told.get(target.target_id) != target.generation:
+                self._told[target.target_id] = target.generation
+                self._router.learn(CacheCleared(target.target_id, target.generation), 0)
 
     def asked(self, request: Request) -> RoutingRequest:
         """Return the live key and chain of the request's text, made up from its blocks."""
@@ -194,12 +213,12 @@ class LiveChooser:
 ChooserMaker = Callable[[Settings, Random], Chooser]
 
 
-def _random(_: Settings, rng: Random) -> Chooser:
-    return LiveChooser(Routing(RoutingStrategy.RANDOM), rng)
+def _random(settings: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.RANDOM), rng, settings)
 
 
-def _least_outstanding(_: Settings, rng: Random) -> Chooser:
-    return LiveChooser(Routing(RoutingStrategy.LEAST_OUTSTANDING_REQUESTS), rng)
+def _least_outstanding(settings: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.LEAST_OUTSTANDING_REQUESTS), rng, settings)
 
 
 def _prefix_aware(settings: Settings, rng: Random) -> Chooser:
@@ -208,15 +227,15 @@ def _prefix_aware(settings: Settings, rng: Random) -> Chooser:
         prefix_length=settings.prefix_length,
         concurrency_threshold=settings.concurrency_threshold,
     )
-    return LiveChooser(routing, rng)
+    return LiveChooser(routing, rng, settings)
 
 
-def _kv_aware(_: Settings, rng: Random) -> Chooser:
-    return LiveChooser(Routing(RoutingStrategy.KV_AWARE), rng, events=True)
+def _kv_aware(settings: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.KV_AWARE), rng, settings, events=True)
 
 
-def _kv_aware_estimated(_: Settings, rng: Random) -> Chooser:
-    return LiveChooser(Routing(RoutingStrategy.KV_AWARE), rng)
+def _kv_aware_estimated(settings: Settings, rng: Random) -> Chooser:
+    return LiveChooser(Routing(RoutingStrategy.KV_AWARE), rng, settings)
 
 
 LIVE_POLICIES: Mapping[str, ChooserMaker] = {

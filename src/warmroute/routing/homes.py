@@ -1,0 +1,70 @@
+"""Home keys: which start of a prompt decides where it belongs, chosen by the traffic.
+
+A start that much of the traffic has (a system prompt) is no good: it would have one home. The home key is
+the shortest start, of 1, 2, 4, 8, … text blocks, that at most one request in ``spread`` times the number of
+targets has. Starts become too popular and cease to be with hysteresis, so that keys do not flip.
+"""
+
+from collections.abc import Sequence
+
+WINDOW = 1024
+"""Requests in one of the two windows over which shares are counted, at least."""
+COUNT_MIN = 8
+"""Requests with a start before it may be called popular: the first few say nothing."""
+
+
+class Homes:
+    """Counts how popular starts of prompts are.
+
+    Args:
+        spread: Homes that a start may have at most, times targets, is one over its share.
+    """
+
+    __slots__ = ("_before", "_now", "_popular", "_seen_before", "_seen_now", "spread")
+
+    def __init__(self, spread: float) -> None:
+        self.spread = spread
+        self._now: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        self._seen_now = 0
+        self._seen_before = 0
+        self._popular: set[int] = set()
+
+    def key(self, chain: Sequence[int], targets: int) -> int | None:
+        """Count a request and return its home key; None for a prompt of less than a block.
+
+        Args:
+            chain: Hashes of its text blocks.
+            targets: How many there are.
+        """
+        if not chain:
+            return None
+        limit = 1 / (self.spread * targets)
+        seen = self._seen_now + self._seen_before + 1
+        now, before, popular = self._now, self._before, self._popular
+        length, end = 1, len(chain)
+        while True:
+            block = chain[length - 1]
+            count = now[block] = now.get(block, 0) + 1
+            if block not in popular:
+                count += before.get(block, 0)
+                if count < COUNT_MIN or count <= limit * seen:
+                    break
+                popular.add(block)
+            if length == end:
+                break
+            length = min(2 * length, end)
+        self._seen_now += 1
+        if self._seen_now >= max(WINDOW, round(4 / limit)):
+            self._turn(limit)
+        return block
+
+    def _turn(self, limit: float) -> None:
+        """Begin a new window; what has lost half of the share that made it popular is popular no more."""
+        seen = self._seen_now + self._seen_before
+        now, before = self._now, self._before
+        self._popular = {
+            block for block in self._popular if now.get(block, 0) + before.get(block, 0) > limit * seen / 2
+        }
+        self._before, self._seen_before = now, self._seen_now
+        self._now, self._seen_now = {}, 0

@@ -1,0 +1,212 @@
+"""What KV_AWARE keeps of a variant, and what it learns from how requests go."""
+
+from dataclasses import dataclass
+
+from warmroute.core.decision import RoutingRequest
+from warmroute.core.events import (
+    CacheCleared,
+    CacheEvent,
+    Completed,
+    EventsLost,
+    TextBlocksRemoved,
+    TextBlocksStored,
+)
+from warmroute.routing.homes import Homes
+from warmroute.routing.key import TEXT_BLOCK_CHARACTERS
+from warmroute.routing.kvindex import CONTRADICTIONS_MAX, LEARNING, KvIndex, Shelf, Trust
+
+RATE = 0.02
+"""Weight of the newest value in a learnt mean: about fifty requests count."""
+OUTPUT_TOKENS = 200.0
+"""Length of an answer until engines have reported some: what published chat workloads have."""
+
+
+@dataclass(frozen=True, slots=True)
+class KvTuning:
+    """The numbers in KV_AWARE's rule. ``docs/concepts/kv-aware.md`` shows how little they matter.
+
+    Attributes:
+        anchor: What a copy off home costs at least, as a part of the prefill that it takes.
+        price: The same per share of evicted blocks that are asked for again.
+        blind: The same per other router, where engines do not tell what those have sent.
+        harm: What computing a token costs each request in flight on the same target.
+        decode: What a token of context costs an answer, in prefill of tokens, per token of the answer.
+        spread: Homes that a popular start of prompts may have, at most one over its share times targets.
+    """
+
+    anchor: float = 0.1
+    price: float = 1.0
+    blind: float = 1.0
+    harm: float = 0.05
+    decode: float = 2e-4
+    spread: float = 4.0
+
+
+class Rule:
+    """The numbers of the cost, as they are for one request.
+
+    Attributes:
+        anchor: What a copy off home costs, as a part of the prefill that it takes.
+        harm: What computing a token costs each request in flight.
+        decode: What a token of context costs, in prefill of tokens.
+        surprise: Which part of what the home is not thought to hold it holds.
+    """
+
+    __slots__ = ("anchor", "decode", "harm", "surprise")
+
+    def __init__(self, *, anchor: float, harm: float, decode: float, surprise: float) -> None:
+        self.anchor = anchor
+        self.harm = harm
+        self.decode = decode
+        self.surprise = surprise
+
+
+class Visit:
+    """What KV_AWARE remembers of a request under way.
+
+    Attributes:
+        shelf: Of its target.
+        chain: Its text blocks.
+        characters: Length of its prompt.
+        depth: Blocks that its target was thought to hold.
+        settled: The last of them was there and not only on its way.
+        returns: The first block behind them had been given up by the target's record.
+        at_home: Its target is its home.
+        pending: Characters that the engine has still to compute.
+    """
+
+    __slots__ = ("at_home", "chain", "characters", "depth", "pending", "returns", "settled", "shelf")
+
+    def __init__(self, shelf: Shelf, request: RoutingRequest, depth: int, *, at_home: bool) -> None:
+        self.shelf = shelf
+        self.chain = request.chain
+        self.characters = request.characters
+        self.depth = depth
+        self.at_home = at_home
+        self.pending = max(request.characters - depth * TEXT_BLOCK_CHARACTERS, 1)
+        self.settled = False
+        self.returns = False
+
+
+class KvBook:
+    """The knowledge of one variant.
+
+    Attributes:
+        tuning: The rule's numbers.
+        index: What is in the caches.
+        homes: Which starts of prompts decide where they belong.
+        routers: How many routers send requests to these targets, this one included.
+        surprise: How much of what a home was not thought to hold it held, in the mean: what others sent.
+        output_tokens: Mean length of answers.
+    """
+
+    __slots__ = ("homes", "index", "output_tokens", "routers", "surprise", "tuning")
+
+    def __init__(self, tuning: KvTuning) -> None:
+        self.tuning = tuning
+        self.index = KvIndex()
+        self.homes = Homes(tuning.spread)
+        self.routers = 1
+        self.surprise = 0.0
+        self.output_tokens = OUTPUT_TOKENS
+
+    def rule(self, home: Shelf | None) -> "Rule":
+        """Return the numbers of the cost for a request with this home.
+
+        Requests that other routers have in flight count as many as our own; what they have sent to the home
+        is not known unless its engine tells, which makes leaving it dearer.
+        """
+        tuning, index, others = self.tuning, self.index, self.routers - 1
+        anchor = tuning.anchor + tuning.price * min(1.0, index.asked_again / (index.evicted + 1.0))
+        blind = others > 0 and home is not None and home.trust is not Trust.EXACT
+        return Rule(
+            anchor=anchor + tuning.blind * others if blind else anchor,
+            harm=tuning.harm * self.routers,
+            decode=tuning.decode * self.output_tokens * self.routers,
+            surprise=self.surprise if blind else 0.0,
+        )
+
+    # --- requests ---------------------------------------------------------------------------
+    def sent(self, shelf: Shelf, request: RoutingRequest, depth: int, *, at_home: bool) -> Visit:
+        """Note a request that goes to a target, and return what to remember of it."""
+        index, chain = self.index, request.chain
+        visit = Visit(shelf, request, depth, at_home=at_home)
+        if chain:
+            visit.settled = depth > 0 and index.settled(shelf, chain[depth - 1])
+            if depth < len(chain):
+                visit.returns = index.gave_up(shelf, chain[depth])
+                index.missed(chain, depth)
+            index.sent(shelf, chain)
+        shelf.pending += visit.pending
+        shelf.resident += visit.characters
+        return visit
+
+    def sent_anyhow(self, shelf: Shelf, request: RoutingRequest) -> Visit:
+        """Note a request that goes to a target for another reason than its cache."""
+        depths = [held for bits, held in self.index.depths(request.chain) if bits & shelf.bit]
+        return self.sent(shelf, request, depths[0] if depths else 0, at_home=False)
+
+    def computed(self, visit: Visit) -> None:
+        """Note that the prompt of a request is computed."""
+        visit.shelf.pending -= visit.pending
+        visit.pending = 0
+
+    def ended(self, visit: Visit, now_ns: int, told: Completed | None) -> None:
+        """Note the end of a request.
+
+        Args:
+            visit: From `sent`.
+            now_ns: Monotonic time.
+            told: How it completed; None when it did not.
+        """
+        self.computed(visit)
+        shelf = visit.shelf
+        shelf.resident -= visit.characters
+        if visit.chain:
+            self.index.ended(shelf, visit.chain, now_ns, well=told is not None)
+        if told is None:
+            return
+        if told.output_tokens >= 0:
+            self.output_tokens += (told.output_tokens - self.output_tokens) * RATE
+        if told.cached_tokens >= 0 and told.prompt_tokens > 0 and visit.chain:
+            self._correct(visit, told.cached_tokens / told.prompt_tokens)
+
+    def _correct(self, visit: Visit, share: float) -> None:
+        """Correct what is estimated of a target by the share of a prompt that it reports as cached."""
+        shelf, index = visit.shelf, self.index
+        if shelf.trust is Trust.EXACT:
+            return
+        reported = share * visit.characters / TEXT_BLOCK_CHARACTERS
+        missing = len(visit.chain) - visit.depth
+        if visit.at_home and missing > 0:
+            more = min(1.0, max(0.0, reported - visit.depth) / missing)
+            self.surprise += (more - self.surprise) * RATE
+        if shelf.trust is Trust.UNKNOWN:
+            if reported >= 1:
+                index.trust(shelf, Trust.ESTIMATED, "the engine reports cached tokens")
+        elif visit.settled and visit.depth - reported > 1.5:
+            shelf.contradictions = shelf.contradictions + 1 if reported < 1 else 0
+            if shelf.contradictions >= CONTRADICTIONS_MAX:
+                index.trust(shelf, Trust.UNKNOWN, "the engine reports no cached tokens")
+            else:
+                index.set_capacity(shelf, int(min(shelf.capacity, len(shelf.blocks)) * LEARNING))
+        else:
+            shelf.contradictions = 0
+            if visit.returns and reported > visit.depth + 1:
+                index.set_capacity(shelf, int(shelf.capacity / LEARNING) + 1)
+
+    # --- engines ----------------------------------------------------------------------------
+    def learn(self, shelf: Shelf, event: CacheEvent, now_ns: int) -> None:
+        """Fold in what an engine told of its cache."""
+        index = self.index
+        index.fade(shelf, now_ns)
+        match event:
+            case TextBlocksStored():
+                index.stored(shelf, event.blocks)
+            case TextBlocksRemoved():
+                index.removed(shelf, event.blocks)
+            case CacheCleared():
+                index.trust(shelf, Trust.EXACT, "the engine tells of its cache")
+            case EventsLost():
+                if shelf.trust is Trust.EXACT:
+                    index.trust(shelf, Trust.ESTIMATED, f"events of the engine were lost: {event.why}")

@@ -1,0 +1,95 @@
+"""KV_AWARE: the lowest cost of computing what a target's cache lacks, with a home for what none holds.
+
+The cost of a target, in characters of prefill, is
+
+    miss * (1 + anchor * [not home] + harm * in_flight) + pending
+    + decode * answer * (resident + in_flight * length)
+
+where ``miss`` is what its cache lacks of the prompt, ``pending`` what requests before this one still wait
+for, ``resident`` the context of all requests in flight there, ``answer`` the mean length of an answer and
+``length`` that of the prompt. The harm is what others wait for our prefill; the last term is what our answer
+and theirs wait for each other's context.
+
+Source: SageMaker's words on KV_AWARE (the start of the prompt in an instance's cache, weighed against how
+busy it is); the cost and its anchor are ours, see ``docs/policies/kv-aware.md``.
+"""
+
+from collections.abc import Sequence
+
+from warmroute.core.decision import Reason, RoutingRequest
+from warmroute.routing.key import TEXT_BLOCK_CHARACTERS
+from warmroute.routing.kvbook import KvBook
+from warmroute.routing.ledger import TargetRow
+from warmroute.routing.rendezvous import rank, weights
+
+
+def pick_kv_aware(
+    candidates: Sequence[TargetRow], request: RoutingRequest, book: KvBook
+) -> tuple[TargetRow, Reason, int, int]:
+    """Return the candidate (of at least one) with the lowest cost, the reason, its rank and what it holds.
+
+    Equal costs go to the home first, then in the key's own order, so that routers that share nothing agree.
+
+    Args:
+        candidates: Targets that may be picked; all have a shelf.
+        request: What is known of it.
+        book: What is known of the targets.
+
+    Returns:
+        The last number is how many text blocks of the prompt the target is thought to hold.
+
+    Cost:
+        See ``docs/reference/benchmarks.md``. Nothing is sorted, and what depends on the length of the prompt
+        is looked up once for all targets.
+    """
+    chain, length = request.chain, request.characters
+    key = book.homes.key(chain, len(candidates))
+    scores = weights(request.key or 0 if key is None else key, candidates)
+    home = scores.index(max(scores))
+    depths = _depths(candidates, book, chain)
+    costs = _costs(candidates, book, length=length, depths=depths, home=home)
+    least = min(costs)
+    best = costs.index(least)
+    if costs.count(least) > 1:
+        ties = [position for position, cost in enumerate(costs) if cost == least]
+        best = max(ties, key=scores.__getitem__)
+    depth = depths.get(best, 0)
+    if depth:
+        reason = Reason.CACHED
+    elif not chain and request.key is None:
+        return candidates[best], Reason.NO_KEY, -1, 0
+    else:
+        reason = Reason.HOME if best == home else Reason.LOAD
+    return candidates[best], reason, rank(scores, best), depth
+
+
+def _depths(candidates: Sequence[TargetRow], book: KvBook, chain: Sequence[int]) -> dict[int, int]:
+    """Return how many blocks of a chain each candidate holds, by position; none for those without any."""
+    found = book.index.depths(chain)
+    if not found:
+        return {}
+    bits = [row.shelf.bit for row in candidates if row.shelf is not None]
+    return {position: held for mask, held in found for position, bit in enumerate(bits) if bit & mask}
+
+
+def _costs(
+    candidates: Sequence[TargetRow], book: KvBook, *, length: int, depths: dict[int, int], home: int
+) -> list[float]:
+    rule = book.rule(candidates[home].shelf)
+    # As if nobody held anything and nobody were home ...
+    base = length * (1.0 + rule.anchor)
+    slope = length * (rule.harm + rule.decode)
+    decode = rule.decode
+    costs = [
+        base + slope * row.in_flight + shelf.pending + decode * shelf.resident
+        for row in candidates
+        if (shelf := row.shelf) is not None
+    ]
+    # ... less what is held,
+    for position, depth in depths.items():
+        held = min(depth * TEXT_BLOCK_CHARACTERS, length - 1)
+        costs[position] -= held * (1.0 + rule.anchor + rule.harm * candidates[position].in_flight)
+    # and less what the home has not to pay.
+    miss = max(length - depths.get(home, 0) * TEXT_BLOCK_CHARACTERS, 1)
+    costs[home] -= miss * (rule.anchor + rule.surprise * (1.0 + rule.harm * candidates[home].in_flight))
+    return costs
