@@ -12,18 +12,22 @@ import time
 from collections import deque
 from random import Random
 
+from warmroute.adapters.decision_log import DecisionLog
 from warmroute.core.decision import Assigned, Lease, RoutingRequest
 from warmroute.core.events import Completed
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
 from warmroute.routing.key import native_key
+from warmroute.routing.recorder import RecordedRouter
 from warmroute.routing.router import Router
 
 CALLERS = [f"user-{i}" for i in range(50)]
 
 
-def router_of(strategy: RoutingStrategy, targets: int, prefix_length: int, threshold: int) -> Router:
-    """Return a router over one endpoint with one variant."""
+def router_of(
+    strategy: RoutingStrategy, targets: int, prefix_length: int, threshold: int, log: DecisionLog | None
+) -> Router:
+    """Return a router over one endpoint with one variant; with a log, one that writes it."""
     aware = strategy is RoutingStrategy.PREFIX_AWARE
     routing = Routing(
         strategy,
@@ -35,7 +39,7 @@ def router_of(strategy: RoutingStrategy, targets: int, prefix_length: int, thres
         for i in range(targets)
     )
     variant = Variant(VariantName("AllTraffic"), 1.0, routing, members)
-    router = Router(Random(1))
+    router = Router(Random(1)) if log is None else RecordedRouter(Random(1), log.add)
     router.apply_fleet(
         Fleet(1, "us-east-1", "000000000000", (Endpoint(EndpointName("llm"), True, (variant,)),))
     )
@@ -78,6 +82,7 @@ def main() -> None:
     parser.add_argument("--threshold", type=int, default=32, help="ConcurrencyThreshold")
     parser.add_argument("--held", type=int, default=4, help="leases open per target")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--decision-log", metavar="FILE", help="write a decision log there")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     options = parser.parse_args()
     body = b"x" * options.body_bytes
@@ -86,11 +91,14 @@ def main() -> None:
     for targets in options.targets:
         invocations = max(1000, 10_000 // targets)
         for strategy in strategies:
-            router = router_of(strategy, targets, options.prefix_length, options.threshold)
+            log = DecisionLog(options.decision_log, bytes_max=1 << 40) if options.decision_log else None
+            router = router_of(strategy, targets, options.prefix_length, options.threshold, log)
             best[f"{strategy.value} {targets}"] = min(
                 cpu_us(router, body, invocations=invocations, held=options.held * targets)
                 for _ in range(options.rounds)
             )
+            if log is not None:
+                log.close()
     if options.json:
         print(json.dumps(best))
         return

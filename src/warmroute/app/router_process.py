@@ -272,7 +272,9 @@ def _router(options: RouterOptions, log: DecisionLog | None) -> Router:
     rng = Random(seed)  # noqa: S311  (ties and draws)
     if log is None:
         return Router(rng)
-    log.add(Began(FORMAT, __version__, KEY_VERSION, f"{seed:016x}", options.name, SystemClock().wall_s()))
+    clock = SystemClock()
+    times = (clock.wall_s(), clock.now_ns())
+    log.add(Began(FORMAT, __version__, KEY_VERSION, f"{seed:016x}", options.name, *times))
     return RecordedRouter(rng, log.add)
 
 

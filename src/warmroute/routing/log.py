@@ -56,6 +56,7 @@ class Began(_Line, frozen=True, gc=False, tag="log"):
         seed: Of the router's random source, 64 bits in hexadecimal.
         router: Its name.
         began_s: Seconds since 1970.
+        began_ns: The router's clock at that time: what the times of the other lines are of.
     """
 
     format: int
@@ -64,6 +65,7 @@ class Began(_Line, frozen=True, gc=False, tag="log"):
     seed: str
     router: str = ""
     began_s: float = 0.0
+    began_ns: int = 0
 
 
 class FleetApplied(_Line, frozen=True, gc=False, tag="fleet"):

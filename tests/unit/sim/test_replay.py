@@ -1,5 +1,6 @@
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -159,7 +160,7 @@ def test_a_state_that_no_router_can_be_in_is_refused(monkeypatch):
     def broken(_fleet):
         raise AssertionError("negative in-flight count")
 
-    monkeypatch.setattr(player._router, "apply_fleet", broken)
+    monkeypatch.setattr(player, "_router", SimpleNamespace(apply_fleet=broken))
     with pytest.raises(Exception, match="cannot be in this state: negative in-flight count"):
         player.play(LINES[1])
 
