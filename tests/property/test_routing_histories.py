@@ -309,12 +309,10 @@ class History(RuleBasedStateMachine):
         pin, targets = self.model.sessions.get((place[0], request.session)), self.model.variant(place).targets
         if pin is None or pin.deadline_ns <= self.now_ns:
             return Refusal.SESSION_UNKNOWN
-        if pin.at[:2] != place and self.model.variant(pin.at[:2]) is not None:
-            return Refusal.SESSION_UNKNOWN
-        if pin.at[:2] != place or not self.model.known(pin.at):
+        if not self.model.known(pin.at):
             return Refusal.SESSION_GONE
         name = pin.at[2]
-        if targets[name].component != request.component:
+        if pin.at[:2] != place or targets[name].component != request.component:
             return Refusal.SESSION_UNKNOWN
         if name in tried:
             return Refusal.ALL_TRIED
@@ -379,7 +377,7 @@ class History(RuleBasedStateMachine):
     @rule(data=st.data(), session=st.sampled_from(SESSIONS), key=st.sampled_from([None, *KEYS]),
           life_ns=st.sampled_from([0, 1, 3 * SECOND, 60 * SECOND, 10**15]))  # fmt: skip
     def open_a_session(self, data, session, key, life_ns):
-        """A model server begins a session; it may name it as one that is open already."""
+        """A model server begins a session; it may name it as one that is open already, here or elsewhere."""
         place = data.draw(st.sampled_from(self.model.places()), label="variant")
         asked = self.asked(data, place)
         request = RoutingRequest(
@@ -389,7 +387,11 @@ class History(RuleBasedStateMachine):
         if lease is None:
             return
         at, deadline_ns = (place[0], session), self.now_ns + life_ns
-        fits = life_ns > 0 and (at in self.model.sessions or not self.model.sessions_full(self.now_ns))
+        pin = self.model.sessions.get(at)
+        if pin and pin.deadline_ns > self.now_ns and self.model.known(pin.at):
+            fits = life_ns > 0 and pin.at[:3] == self.model.open[-1].at[:3]
+        else:
+            fits = life_ns > 0 and (pin is not None or not self.model.sessions_full(self.now_ns))
         assert self.router.open_session(lease, session, deadline_ns, self.now_ns) is fits
         if fits:
             deadline_ns = min(deadline_ns, self.now_ns + 86_400 * SECOND)

@@ -1063,6 +1063,41 @@ def test_a_session_works_on_an_endpoint_without_components():
     assert {bench.where(component="") for _ in range(5)} == {"21"}
 
 
+# --- ids that are not unique --------------------------------------------------------------------
+def test_an_id_that_is_open_on_another_target_opens_no_second_session():
+    bench = Sessions()
+    assert bench.begin("1/c/1")
+    assert not bench.begin("1/c/2")
+    assert bench.where() == "1/c/1"
+
+
+def test_an_id_that_is_open_on_another_variant_opens_no_second_session():
+    bench = two_variants_with_a_session()
+    assert not bench.begin("1", component="")
+    assert bench.router.choose_variant(bench.router.endpoints["e"], None, session=ID).name == "w"
+
+
+def test_a_target_may_begin_its_session_again_and_give_it_another_end():
+    bench = Sessions()
+    assert bench.begin(life_ns=LIFE_NS)
+    assert bench.begin(life_ns=2 * LIFE_NS)
+    assert isinstance(bench.go_on(now_ns=NOW + LIFE_NS), Assigned)
+
+
+@pytest.mark.parametrize("why", ["left", "restarted", "over"])
+def test_the_id_of_a_session_that_is_lost_or_over_may_be_given_again(why):
+    bench = Sessions()
+    bench.begin("1/c/1")
+    if why == "restarted":
+        bench.with_state("1/c/1", TargetState.IN_SERVICE, generation=2)
+    elif why == "left":
+        bench.set(LEAST, [each for each in copies("c") if each.target_id != "1/c/1"])
+    decision = bench.take(tried=("1/c/1",), session=NEW_SESSION)
+    now_ns = NOW + LIFE_NS * (why == "over")
+    assert bench.router.open_session(decision.lease, ID, now_ns + LIFE_NS, now_ns)
+    assert bench.where(now_ns=now_ns) == decision.target.target_id
+
+
 # --- sessions and variants ----------------------------------------------------------------------
 def two_variants_with_a_session():
     bench = Sessions(LEAST, targets("1"))
