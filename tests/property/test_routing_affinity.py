@@ -101,3 +101,71 @@ def test_beyond_the_threshold_of_all_the_load_stays_level(members, key, threshol
     more = [router.decide(book, RoutingRequest(key=key), 0) for _ in range(2 * len(members))]
     assert {decision.reason for decision in more} == {Reason.SATURATED}
     assert {in_flight for _, in_flight, _ in router.targets().values()} == {threshold + 2}
+
+
+# --- copies -----------------------------------------------------------------------------------
+instances = st.lists(st.text(alphabet="12", min_size=1, max_size=3), min_size=2, max_size=4, unique=True)
+counts = st.lists(st.integers(1, 3), min_size=4, max_size=4)
+
+
+def copies_of(members, of):
+    """Copies, by the instance that carries each: as many as ``of`` says."""
+    return {f"{name}/{n}": name for name, count in zip(members, of, strict=False) for n in range(count)}
+
+
+def fleet_of_copies(version, places, threshold=1):
+    routing = Routing(RoutingStrategy.PREFIX_AWARE, prefix_length=1024, concurrency_threshold=threshold)
+    targets = tuple(
+        Target(TargetId(name), InstanceId(at), 1, "host", 80, component="c") for name, at in places.items()
+    )
+    variant = Variant(VariantName("v"), 1.0, routing, targets)
+    return Fleet(version, "us-east-1", "0" * 12, (Endpoint(EndpointName("e"), True, (variant,)),))
+
+
+def walk_copies(router, key, times):
+    book = router.endpoints["e"].variants["v"]
+    decisions = [router.decide(book, RoutingRequest(key=key, component="c"), 0) for _ in range(times)]
+    for decision in decisions:
+        router.apply(Completed(decision.lease), 0)
+    return [decision.target.target_id for decision in decisions]
+
+
+@given(instances, counts, keys, st.integers(1, 3))
+def test_a_key_fills_every_copy_on_an_instance_before_it_goes_to_the_next(members, of, key, threshold):
+    places = copies_of(members, of)
+    router = Router(Random(1))
+    router.apply_fleet(fleet_of_copies(1, places, threshold))
+    seen = walk_copies(router, key, threshold * len(places))
+    order = seen[::threshold]
+    assert seen == [name for name in order for _ in range(threshold)]
+    assert sorted(order) == sorted(places)
+    visited = [places[name] for name in order]
+    assert all(
+        visited[n] == visited[n + 1] or visited[n] not in visited[n + 1 :] for n in range(len(visited) - 1)
+    )
+    assert list(dict.fromkeys(visited)) == ranked_by_weight(key, members)
+
+
+@given(instances, counts, keys, st.data())
+def test_a_copy_or_an_instance_that_leaves_or_joins_changes_nothing_in_the_order_of_the_others(
+    members, of, key, data
+):
+    places = copies_of(members, of)
+    gone = data.draw(st.sampled_from(sorted(places) + members))
+    left = {name: at for name, at in places.items() if gone not in (name, at)}
+    router = Router(Random(1))
+    router.apply_fleet(fleet_of_copies(1, places))
+    whole = walk_copies(router, key, len(places))
+    router.apply_fleet(fleet_of_copies(2, left))
+    assert walk_copies(router, key, len(left)) == [name for name in whole if name in left]
+    router.apply_fleet(fleet_of_copies(3, dict(data.draw(st.permutations(list(places.items()))))))
+    assert walk_copies(router, key, len(places)) == whole
+
+
+@given(instances, keys)
+def test_one_copy_on_each_instance_is_ordered_as_the_instances_themselves(members, key):
+    router, plain = Router(Random(1)), Router(Random(1))
+    router.apply_fleet(fleet_of_copies(1, copies_of(members, [1] * len(members))))
+    plain.apply_fleet(fleet(1, members))
+    seen = walk_copies(router, key, len(members))
+    assert [name.rpartition("/")[0] for name in seen] == walk(plain, key, len(members))
