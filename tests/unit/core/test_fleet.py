@@ -7,6 +7,7 @@ import pytest
 from warmroute.core.fleet import (
     AccessKey,
     ApiKey,
+    Component,
     Endpoint,
     Fleet,
     NativeMapping,
@@ -16,16 +17,19 @@ from warmroute.core.fleet import (
     TargetState,
     Variant,
 )
-from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.core.ids import ComponentName, EndpointName, InstanceId, TargetId, VariantName
 
 TARGET = Target(
     TargetId("i-1"), InstanceId("i-1"), 3, "10.0.0.1", 8000, state=TargetState.DRAINING, tls=True,
     path_prefix="/v", model_name="m", native=NativeMapping.OPENAI, hold_first_event=True, api_key="s3cret",
+    component="base", adapters=("lora",),
 )  # fmt: skip
 ROUTING = Routing(RoutingStrategy.PREFIX_AWARE, prefix_length=4096, concurrency_threshold=10)
+COMPONENTS = (Component(ComponentName("base")), Component(ComponentName("lora"), "base"))
+VARIANT = Variant(VariantName("v"), 0.5, ROUTING, (TARGET,), COMPONENTS)
 FLEET = Fleet(
     7, "eu-central-1", "000000000000",
-    endpoints=(Endpoint(EndpointName("e"), True, (Variant(VariantName("v"), 0.5, ROUTING, (TARGET,)),)),),
+    endpoints=(Endpoint(EndpointName("e"), True, (VARIANT,)),),
     access_keys=(AccessKey("AKIA", "s3cret", "ops"),), api_keys=(ApiKey("app", "s3cret"),),
 )  # fmt: skip
 
@@ -44,6 +48,20 @@ def test_a_target_is_in_service_plain_http_and_keyless_unless_said_otherwise():
     assert target.state is TargetState.IN_SERVICE
     assert (target.tls, target.path_prefix, target.api_key) == (False, "", None)
     assert target.native is NativeMapping.AUTO
+    assert (target.component, target.adapters) == ("", ())
+
+
+def test_a_component_is_no_adapter_and_a_variant_has_none_unless_said_otherwise():
+    assert Component(ComponentName("c")).base == ""
+    assert Variant(VariantName("v"), 1.0, Routing(), ()).components == ()
+
+
+def test_a_fleet_from_before_there_were_components_is_read_as_one_without():
+    old = msgspec.json.decode(msgspec.json.encode(FLEET), type=dict)
+    variant = old["endpoints"][0]["variants"][0]
+    del variant["components"], variant["targets"][0]["component"], variant["targets"][0]["adapters"]
+    read = msgspec.json.decode(msgspec.json.encode(old), type=Fleet).endpoints[0].variants[0]
+    assert (read.components, read.targets[0].component, read.targets[0].adapters) == ((), "", ())
 
 
 def test_no_secret_is_printed_with_a_fleet():
