@@ -71,6 +71,12 @@ def a_fleet(version, world):
     return Fleet(version, "us-east-1", "0" * 12, endpoints[: world.choice((1, 2, 2, 2))], *keys)
 
 
+def a_chain(world):
+    """Blocks of one of four long texts, of which two have the first blocks in common."""
+    text, blocks = world.randrange(4), world.randrange(9)
+    return tuple(number if number < 4 and text < 2 else (text << 32) + number for number in range(blocks))
+
+
 def a_target(name, version, world):
     return Target(
         name, name, version // 4 + 1, "host", 80, state=world.choice(STATES),
@@ -135,10 +141,10 @@ class History:
         if book is None:
             return
         component, adapter = book.addressed(name) or ("", "")
-        blocks = tuple(world.randrange(2**64) for _ in range(world.randrange(4)))
+        chain = a_chain(world)
         body = world.choice((b"", b"a", b"b" * 2000, b"c"))
         key = native_key(book.key_head, body, book.prefix_length, "") if book.prefix_length else None
-        request = RoutingRequest(key, blocks, len(body), component, adapter, session)
+        request = RoutingRequest(key, chain, len(chain) * 1024 + 100, component, adapter, session)
         tried = ()
         for _ in range(3):
             decision = self.router.decide(book, request, self.now_ns, tried)
@@ -159,7 +165,7 @@ class History:
             return Failed(lease, self.world.choice(causes))
         if self.world.random() < 0.1:
             return Cancelled(lease)
-        return Completed(lease, *self.world.choice(((-1, -1), (1000, 0), (1000, 512))))
+        return Completed(lease, *self.world.choice(((-1, -1), (1000, 0), (1000, 512), (1000, 900, 50))))
 
     def sessions(self, lease):
         session_id = f"SESSION-{self.world.randrange(20)}" + self.world.choice(("", "", "x" * 300))
@@ -170,8 +176,9 @@ class History:
             self.router.close_session(lease, session_id)
 
     def learn(self):
-        at = (self.world.choice(NAMES), self.world.randrange(3))
-        blocks = tuple(self.world.randrange(2**64) for _ in range(3))
+        name = self.world.choice(NAMES) + self.world.choice(("", "base", "other"))
+        at = (name, self.router.fleet_version // 4 + self.world.choice((0, 1, 1, 1)))
+        blocks = a_chain(self.world)
         events = (
             TextBlocksStored(*at, blocks), TextBlocksRemoved(*at, blocks), CacheCleared(*at),
             EventsLost(*at, "gap"),
@@ -197,7 +204,7 @@ def test_histories_have_every_kind_of_line_reason_and_refusal():
     decisions = [line for history in histories for line in history.decisions]
     assert {line.reason for line in decisions} >= {
         "random", "least_outstanding", "affinity", "overflow", "saturated", "no_key", "only_candidate",
-        "adapter_not_loaded", "session",
+        "adapter_not_loaded", "session", "cached", "home", "load",
     }  # fmt: skip
     assert {line.refusal for line in decisions} >= {"all_ejected", "session_unknown", "session_gone"}
     assert {line.rank for line in decisions} >= {-1, 0, 1}

@@ -161,6 +161,7 @@ class AttemptTold(_Line, frozen=True, gc=False, tag="apply"):
         cause: Of a failure.
         prompt_tokens: As reported; -1 when not.
         cached_tokens: Likewise.
+        output_tokens: Likewise.
         change: Of the target's health.
     """
 
@@ -170,6 +171,7 @@ class AttemptTold(_Line, frozen=True, gc=False, tag="apply"):
     cause: str = ""
     prompt_tokens: int = -1
     cached_tokens: int = -1
+    output_tokens: int = -1
     change: Health | None = None
 
 
@@ -384,9 +386,8 @@ def attempt_told(event: AttemptEvent, *, now_ns: int, lease: int, change: Health
         case FirstToken():
             return AttemptTold(now_ns, lease, "first_token", change=change)
         case Completed():
-            return AttemptTold(
-                now_ns, lease, "completed", "", event.prompt_tokens, event.cached_tokens, change
-            )
+            tokens = (event.prompt_tokens, event.cached_tokens, event.output_tokens)
+            return AttemptTold(now_ns, lease, "completed", "", *tokens, change)
         case Failed():
             return AttemptTold(now_ns, lease, "failed", event.cause.value, change=change)
         case Cancelled():
@@ -405,7 +406,7 @@ def attempt_event(line: AttemptTold, lease: Lease) -> AttemptEvent:
         case "first_token":
             return FirstToken(lease)
         case "completed":
-            return Completed(lease, line.prompt_tokens, line.cached_tokens)
+            return Completed(lease, line.prompt_tokens, line.cached_tokens, line.output_tokens)
         case "failed" if line.cause in _CAUSES:
             return Failed(lease, FailureCause(line.cause))
         case "cancelled":

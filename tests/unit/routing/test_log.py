@@ -68,7 +68,7 @@ LINES = [
 ]  # fmt: skip
 LEASE = Lease(TARGET, 2, None)
 ATTEMPT_EVENTS = [
-    FirstToken(LEASE), Completed(LEASE), Completed(LEASE, 10, 5), Cancelled(LEASE),
+    FirstToken(LEASE), Completed(LEASE), Completed(LEASE, 10, 5, 7), Cancelled(LEASE),
     *(Failed(LEASE, cause) for cause in FailureCause),
 ]  # fmt: skip
 CACHE_EVENTS = [
@@ -209,6 +209,25 @@ def test_hashes_of_another_length_or_alphabet_are_refused(text):
 def test_a_request_is_made_again():
     assert asked_of(LINES[3]) == RoutingRequest(0xAA, (1, 2**64 - 1), 2048, "c", "a", "s")
     assert asked_of(LINES[4]) == RoutingRequest()
+
+
+@pytest.mark.parametrize(
+    ("kind", "members"),
+    [
+        (RoutingRequest, {"key", "chain", "characters", "component", "adapter", "session"}),
+        (FirstToken, {"lease"}),
+        (Completed, {"lease", "prompt_tokens", "cached_tokens", "output_tokens"}),
+        (Failed, {"lease", "cause"}),
+        (Cancelled, {"lease"}),
+        (TextBlocksStored, {"target_id", "generation", "blocks"}),
+        (TextBlocksRemoved, {"target_id", "generation", "blocks"}),
+        (CacheCleared, {"target_id", "generation"}),
+        (EventsLost, {"target_id", "generation", "why"}),
+    ],
+)
+def test_every_member_of_what_a_router_is_told_has_its_place_in_a_line(kind, members):
+    """A new one may move decisions: give it a place, and a value in the tests beside this one."""
+    assert set(kind.__struct_fields__) == members
 
 
 @pytest.mark.parametrize("event", ATTEMPT_EVENTS, ids=repr)

@@ -125,8 +125,8 @@ def test_facts_name_their_lease_by_its_number(recorded):
     first, second = recorded.decide(), recorded.decide()
     recorded.router.apply(FirstToken(second.lease), 7)
     assert recorded.last == AttemptTold(7, 2, "first_token")
-    recorded.router.apply(Completed(second.lease, 10, 5), 8)
-    assert recorded.last == AttemptTold(8, 2, "completed", "", 10, 5)
+    recorded.router.apply(Completed(second.lease, 10, 5, 7), 8)
+    assert recorded.last == AttemptTold(8, 2, "completed", "", 10, 5, 7)
     change = recorded.router.apply(Failed(first.lease, FailureCause.CONNECT_FAILED), 9)
     assert change.ejected
     told = Health(first.target.target_id, 1, True, "connect_failed")
