@@ -133,16 +133,18 @@ class Gateway:
         if read.session_id is not None:
             text = "SessionId: stateful sessions are not supported by warmroute yet; leave the member out."
             return Failure(Problem.BAD_REQUEST, text)
+        component = read.inference_component or ""
         key = None
         if book.prefix_length:
-            key = native_key(book.key_head, request.body, book.prefix_length, read.prefix_aware_id or "")
+            head = book.head_of(component)
+            key = native_key(head, request.body, book.prefix_length, read.prefix_aware_id or "")
         place = self._place_of(book)
         kind = NativeStream if streaming else Native
         plan = Plan(
             place=place,
             body=request.body,
             dialect=kind(request=read, request_id=record.request_id, place=place),
-            request=RoutingRequest(key=key),
+            request=RoutingRequest(key=key, component=component),
             first_byte_ns=self._desk.first_byte_native_ns,
             total_ns=self._desk.native_stream_total_ns if streaming else None,
             explain=EXPLAIN in request.headers,
@@ -164,7 +166,8 @@ class Gateway:
         read = chat.read(request.body, route.body_kind, book.prefix_length)
         if isinstance(read, Failure):
             return read
-        return self._openai(request, route, record, downstream, book=book, read=read)
+        component = route.component or ""
+        return self._openai(request, route, record, downstream, book=book, read=read, component=component)
 
     def _plain_openai(
         self, request: Request, route: Route, record: Invocation, downstream: Downstream
@@ -184,7 +187,7 @@ class Gateway:
         book = self._find(name, component or None, None)
         if isinstance(book, Failure):
             return book
-        return self._openai(request, route, record, downstream, book=book, read=read)
+        return self._openai(request, route, record, downstream, book=book, read=read, component=component)
 
     def _openai(
         self,
@@ -195,10 +198,11 @@ class Gateway:
         *,
         book: VariantBook,
         read: OpenAIRequest,
+        component: str,
     ) -> Underway | None:
         key = None
         if book.prefix_length:
-            key = text_key(book.key_head, read.text, book.prefix_length, read.cache_key or "")
+            key = text_key(book.head_of(component), read.text, book.prefix_length, read.cache_key or "")
         place = self._place_of(book)
         plain = route.endpoint is None
         assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
@@ -214,7 +218,7 @@ class Gateway:
             place=place,
             body=request.body,
             dialect=dialect,
-            request=RoutingRequest(key=key),
+            request=RoutingRequest(key=key, component=component),
             first_byte_ns=self._desk.first_byte_openai_ns,
             path=route.upstream_path,
             names_model=plain,
