@@ -170,16 +170,14 @@ class Engine:
         assert batch is not None, "nothing runs"
         self._batch = None
         outputs: list[Output] = []
+        steps, block = batch.steps, self.profile.block_tokens
         for sequence in batch.decoding:
-            hold = sequence.hold
-            assert hold is not None, "a running sequence holds blocks"
-            sequence.computed += batch.steps
-            sequence.generated += batch.steps
-            more = self._blocks(sequence.computed) - hold.blocks
-            if more > 0:
-                reserved = self.cache.reserve(hold, more)
-                assert reserved, "steps were taken together without room for them"
-            if sequence.generated == sequence.output_tokens:
+            sequence.computed = computed = sequence.computed + steps
+            sequence.generated = generated = sequence.generated + steps
+            # The first step's block was reserved when it was planned.
+            if steps > 1 and -(-computed // block) > -(-(computed - steps + 1) // block):
+                self._reserve_together(sequence)
+            if generated == sequence.output_tokens:
                 outputs.append(Finished(sequence))
         for sequence, tokens in batch.chunks:
             self._computed(sequence, tokens, outputs)
@@ -206,8 +204,9 @@ class Engine:
         chunks, budget = self._continued(budget)
         calm = self.preemptions == preempted
         loading_ps = self._admit(chunks, budget) if calm else 0
-        # Those that were thrown out on behalf of a prompt decode no more.
-        decoding = [sequence for sequence in decoding if sequence.hold is not None]
+        if not calm:
+            # Those that were thrown out on behalf of a prompt decode no more.
+            decoding = [sequence for sequence in decoding if sequence.hold is not None]
         factor = ONE if self._jitter is None else self._jitter.draw()
         batch = self._batch = _Batch(now_ps, decoding, chunks, factor=factor)
         batch.context = sum([sequence.computed + 1 for sequence in decoding])
@@ -239,9 +238,14 @@ class Engine:
 
     # --- the parts of a plan ----------------------------------------------------------------
     def _decoding(self) -> list[Sequence]:
+        block = self.profile.block_tokens
         past_prompt = [sequence for sequence in self.running if sequence.computed >= sequence.target]
-        # Making room for one may throw out a later one, which then holds nothing.
-        return [each for each in past_prompt if each.hold is not None and self._make_room(each, 1)]
+        # Within a block there is room. Making some may throw out a later one, which holds nothing then.
+        return [
+            each
+            for each in past_prompt
+            if each.hold is not None and (each.computed % block or self._make_room(each, 1))
+        ]
 
     def _continued(self, budget: int) -> tuple[list[tuple[Sequence, int]], int]:
         chunks = []
@@ -315,6 +319,12 @@ class Engine:
         return steps
 
     # --- the parts of an end ----------------------------------------------------------------
+    def _reserve_together(self, sequence: Sequence) -> None:
+        hold = sequence.hold
+        assert hold is not None, "a running sequence holds blocks"
+        reserved = self.cache.reserve(hold, self._blocks(sequence.computed) - hold.blocks)
+        assert reserved, "steps were taken together without room for them"
+
     def _computed(self, sequence: Sequence, tokens: int, outputs: list[Output]) -> None:
         assert sequence.hold is not None, "a running sequence holds blocks"
         sequence.computed += tokens
