@@ -146,6 +146,35 @@ def test_publishing_more_than_was_reserved_is_a_broken_assumption():
         cache.publish(hold, 3)
 
 
+# Ten blocks. A is 0-3 then 10-12, B is 0-3 then 20-21, C is 50-54. What each step leaves behind: blocks in
+# use, loose blocks, blocks evicted so far, and how many blocks of A, B and C are found.
+TABLE = [
+    ("A comes", 7, 0, 0, (7, 4, 0)),
+    ("B comes", 9, 0, 0, (7, 6, 0)),  # 0-3 are shared
+    ("A goes", 6, 3, 0, (7, 6, 0)),  # 10-12 are loose, 0-3 are B's
+    ("B goes", 0, 9, 0, (7, 6, 0)),
+    ("C comes", 5, 5, 4, (4, 5, 5)),  # one block is empty; 12, 11, 10 are evicted, then the end of B: 21
+    ("C goes", 0, 10, 4, (4, 5, 5)),
+    ("B comes", 6, 4, 5, (4, 6, 4)),  # 0-3 and 20 are taken up before 54 is evicted for 21
+    ("B goes", 0, 10, 5, (4, 6, 4)),
+    ("A comes", 7, 3, 8, (7, 6, 1)),  # C is the oldest: 53, 52, 51
+]
+
+
+def test_a_block_table_worked_out_by_hand():
+    cache = PrefixCache(10)
+    chains = {"A": [(0, 4), (10, 3)], "B": [(0, 4), (20, 2)], "C": [(50, 5)]}
+    open_holds = {}
+    for step, used, loose, evicted, found in TABLE:
+        name, action = step.split()
+        if action == "comes":
+            open_holds[name] = occupy(cache, chains[name], sum(count for _, count in chains[name]))
+        else:
+            cache.release(open_holds.pop(name))
+        assert (cache.used, cache.loose, cache.evicted) == (used, loose, evicted), step
+        assert tuple(cache.match(chain, 99)[0] for chain in chains.values()) == found, step
+
+
 # --- against a slow obvious one ---------------------------------------------------------------
 
 

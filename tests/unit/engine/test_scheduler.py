@@ -11,7 +11,7 @@ from warmroute.engine.adapters import AdapterSlots
 from warmroute.engine.jitter import Jitter
 from warmroute.engine.profile import PROFILES
 from warmroute.engine.scheduler import Engine, Finished, Sequence
-from warmroute.engine.step import StepCost
+from warmroute.engine.step import PS_PER_MS, StepCost
 
 BIG = PROFILES["llama-3.1-70b-8xh100"]
 COST = StepCost(BIG)
@@ -165,6 +165,41 @@ def test_planning_twice_or_idle_changes_nothing():
     ends = engine.ends_ps
     engine.plan(5)
     assert engine.ends_ps == ends
+
+
+# --- the published sanity points, by the engine itself ----------------------------------------
+
+
+def first_token_ms(engine, **how):
+    at, _, what = drive(engine, [(0, sequence(output=1, **how))])[0]
+    assert what == "FirstToken"
+    return at / PS_PER_MS
+
+
+def test_a_long_prompt_takes_as_long_as_published():
+    engine = Engine(BIG)
+    assert 333 * 0.95 <= first_token_ms(engine, prompt=8192) <= 348 * 1.05
+    # 256 tokens behind the same 8,192.
+    again = sequence(2, prompt=8448, output=1, runs=[(10_000, 9_000)])
+    ((at, _, _), _) = drive(engine, [(10**12, again)])
+    assert (again.cached_tokens, (at - 10**12) / PS_PER_MS) == (8192, pytest.approx(18, rel=0.05))
+
+
+def test_a_small_model_takes_as_long_as_published():
+    small = PROFILES["llama-3.1-8b-1xh100"]
+    assert first_token_ms(Engine(small), prompt=1000) == pytest.approx(22, rel=0.05)
+    first, *_, last = drive(Engine(small), [(0, sequence(prompt=1000, output=101))])
+    assert (last[0] - first[0]) / 100 / PS_PER_MS == pytest.approx(6.6, rel=0.05)
+
+
+@pytest.mark.parametrize(("decoding", "context", "ms"), [(1, 2048, 10.8), (64, 4096, 15.0)])
+def test_decoding_takes_as_long_as_published(decoding, context, ms):
+    # All on the same prompt, so that the whole batch decodes from the third step on.
+    together = [sequence(number, prompt=context, output=5, runs=[(0, 9_000)]) for number in range(decoding)]
+    log = drive(Engine(BIG), [(0, each) for each in together])
+    begins = max(at for at, _, what in log if what == "FirstToken")
+    ends = max(at for at, _, what in log if what == "Finished")
+    assert (ends - begins) / 4 / PS_PER_MS == pytest.approx(ms, rel=0.05)
 
 
 # --- requests that are given up ---------------------------------------------------------------
