@@ -39,8 +39,9 @@ def test_a_run_comes_to_its_numbers():
     assert metrics.ttft_p90_ms == pytest.approx(280)
     assert metrics.ttft_p99_ms == pytest.approx(298)
     assert metrics.itl_p50_ms == pytest.approx(150)
-    assert metrics.throughput_rps == pytest.approx(3 / 4)
-    assert metrics.output_tokens_per_s == pytest.approx(23 / 4)
+    # The last of them is over at 4.3 s, the first one came at 1 s.
+    assert metrics.throughput_rps == pytest.approx(3 / 3.3)
+    assert metrics.output_tokens_per_s == pytest.approx(23 / 3.3)
     assert metrics.hit_rate == pytest.approx(64 / 300)
     assert metrics.ideal_hit_rate == pytest.approx(0.8)
     assert (metrics.share_min, metrics.share_max, metrics.overflow_rate) == (0, 0.75, 0.5)
@@ -51,6 +52,13 @@ def test_a_request_that_its_client_gave_up_has_not_failed():
     outcomes = ("completed", "cancelled", "rejected", "failed")
     metrics = metrics_of(Run(records=[record(n, n, outcome=each) for n, each in enumerate(outcomes)]))
     assert (metrics.requests, metrics.failed) == (4, 2)
+
+
+def test_throughput_leaves_out_the_last_twentieth_to_end():
+    records = [record(n, n * S, took=S, tokens=10) for n in range(19)] + [record(19, 19 * S, took=1000 * S)]
+    metrics = metrics_of(Run(records=records))
+    assert metrics.throughput_rps == pytest.approx(19 / 19)
+    assert metrics.output_tokens_per_s == pytest.approx(190 / 19)
 
 
 def test_a_run_without_requests_is_all_zeros():
