@@ -123,15 +123,22 @@ class Results:
     Args:
         directory: Made if it is not there.
         revision: What is written beside each run for people; `revision` has it.
+        of_any_code: Take runs of whatever code made them, the last ones where there are several.
+
+    Attributes:
+        foreign: How many runs of other code there are.
+        revisions: Those that made the runs that were found, in order.
 
     Raises:
         ConfigurationError: The directory cannot be made or read.
     """
 
-    def __init__(self, directory: Path, *, revision: str) -> None:
+    def __init__(self, directory: Path, *, revision: str, of_any_code: bool = False) -> None:
         self._directory = directory
         self._revision = revision
+        self._of_any_code = of_any_code
         self.foreign = 0
+        self.revisions: list[str] = []
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._rows = dict(self._read(RUNS))
@@ -144,9 +151,13 @@ class Results:
     def done(self, job: Job) -> Done | None:
         """Return a run that was made before; None when it has to be made."""
         key = self._key(job)
+        if self._of_any_code:
+            key = key.partition(" ")[2]
         kept = self._rows.get(key)
         if kept is None:
             return None
+        if kept["revision"] not in self.revisions:
+            self.revisions.append(kept["revision"])
         curves = self._curves.get(key, {})
         course = curves.get("course")
         return Done(
@@ -184,10 +195,11 @@ class Results:
                 kept = json.loads(line)
             except ValueError:
                 continue  # cut off when a run of ours was ended
-            if kept["key"].partition(" ")[0] in codes:
-                yield kept["key"], kept
-            elif name == RUNS:
+            code, _, run = kept["key"].partition(" ")
+            if code not in codes and name == RUNS:
                 self.foreign += 1
+            if code in codes or self._of_any_code:
+                yield run if self._of_any_code else kept["key"], kept
 
     def _end_line(self, file: Path) -> None:
         if file.exists() and (text := file.read_bytes()) and not text.endswith(b"\n"):

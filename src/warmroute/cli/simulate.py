@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from warmroute.cli.replay import replay
 
 if TYPE_CHECKING:
     from warmroute.app.simulate import Done, Job
+    from warmroute.report.bar import Judgement
 
 SHORTHANDS = ("instances", "profile", "speed", "routers")
 """Options that are parameters as well."""
@@ -190,16 +192,28 @@ def _compare(todo: "Sequence[Job]", *, wanted: Wanted, processes: int) -> int:
     from warmroute.report.simulation import case_tables
 
     outcome = make(todo, processes=processes)
-    _write(outcome.done, wanted)
     rows = [done.row for done in outcome.done]
     console = Console()
     for case in dict.fromkeys(row["case"] for row in rows):
         for table in case_tables([row for row in rows if row["case"] == case]):
             console.print(table)
+    _write(
+        outcome.done,
+        wanted,
+        title=f"Simulation: {', '.join(dict.fromkeys(str(row['case']) for row in rows))}",
+    )
     return outcome.tell()
 
 
-def _write(done: "Sequence[Done]", wanted: Wanted) -> None:
+def _write(
+    done: "Sequence[Done]",
+    wanted: Wanted,
+    *,
+    title: str,
+    made_by: str = "",
+    notes: Sequence[str] = (),
+    judgement: "Judgement | None" = None,
+) -> None:
     from warmroute.app.outputs import csv_text, json_text, write
 
     rows = [each.row for each in done]
@@ -207,6 +221,21 @@ def _write(done: "Sequence[Done]", wanted: Wanted) -> None:
         write(wanted.json, json_text(rows))
     if wanted.csv is not None:
         write(wanted.csv, csv_text(rows))
+    if not done or not wanted.curves:
+        return
+    from warmroute.app.simulation_report import cases_of, write_plots
+    from warmroute.app.suite import revision
+    from warmroute.report.page import About, page
+
+    cases = cases_of(done)
+    if wanted.plots is not None:
+        write_plots(cases, wanted.plots)
+    if wanted.html is not None:
+        made = datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+        about = About(
+            title=title, command=_command_line(), revision=made_by or revision(), made=made, notes=notes
+        )
+        write(wanted.html, page(about, cases, judgement))
 
 
 # --- the suite ------------------------------------------------------------------------------
@@ -234,12 +263,13 @@ def _suite(
         full=bool(options["full"]), show=bool(options["show"]), check=bool(options["check"]),
     )  # fmt: skip
     ran = run_suite(asked)
-    _write(ran.done, wanted)
+    notes = [f"{name} is left out: its recording was not there." for name, _ in ran.plan.left_out]
+    title = "Simulation: the whole suite" if asked.full else "Simulation: the suite"
+    _write(ran.done, wanted, title=title, made_by=ran.revision, notes=notes, judgement=ran.judgement)
     return ran.status
 
 
-def command_line() -> str:
-    """Return what the user typed, for a report."""
+def _command_line() -> str:
     return shlex.join(["warmroute", *sys.argv[1:]])
 
 

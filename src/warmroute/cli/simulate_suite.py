@@ -29,7 +29,7 @@ class Asked:
         data: Directory of the recordings.
         processes: Runs at the same time.
         results: Directory that keeps what was run; None for nowhere.
-        show: Run nothing, show what the directory has.
+        show: Run nothing, show what the directory has, whatever code made it.
         check: End with status 1 when a cell misses the bar.
         curves: The report needs distributions and courses.
     """
@@ -55,12 +55,14 @@ class Ran:
         plan: What was to be run.
         done: Runs, in order.
         judgement: Their verdicts.
+        revision: Of the code that made them.
         status: To end with.
     """
 
     plan: "Plan"
     done: "Sequence[Done]"
     judgement: "Judgement"
+    revision: str
     status: int
 
 
@@ -78,14 +80,17 @@ def run_suite(asked: Asked) -> Ran:
     )  # fmt: skip
     for name, file in planned.left_out:
         click.echo(f"{name} is left out: it reads {file} below WARMROUTE_DATA, which is not set")
-    results = None if directory is None else Results(directory, revision=revision())
+    results = None
+    if directory is not None:
+        results = Results(directory, revision=revision(), of_any_code=asked.show)
     found = [each for job in planned.jobs if results and (each := results.done(job))]
     kept = {each.job for each in found}
     todo = [job for job in planned.jobs if job not in kept]
     if results is not None:
         click.echo(f"{directory}: {len(found)} of {len(planned.jobs)} runs are there")
         if results.foreign:
-            click.echo(f"{directory}: {results.foreign} runs of other code are left alone")
+            taken = "shown as well" if asked.show else "left alone"
+            click.echo(f"{directory}: {results.foreign} runs of other code are {taken}")
     outcome = Outcome(0)
     if todo and not asked.show:
         outcome = make(todo, processes=asked.processes, keep=results.add if results else lambda _: None)
@@ -93,13 +98,25 @@ def run_suite(asked: Asked) -> Ran:
     judgement = judge([{**each.row, **each.more} for each in done], planned.sub_cases)
     _show(planned, done, judgement)
     status = outcome.tell()
-    return Ran(planned, done, judgement, status or int(asked.check and judgement.missed > 0))
+    made_by = results.revisions if results else []
+    if outcome.done and revision() not in made_by:
+        made_by = [*made_by, revision()]
+    return Ran(
+        planned, done, judgement, " and ".join(made_by), status or int(asked.check and judgement.missed > 0)
+    )
 
 
 def _show(planned: "Plan", done: "Sequence[Done]", judgement: "Judgement") -> None:
     from rich.console import Console
 
-    from warmroute.report.suite import LEGEND, bar_table, case_table, missed_lines, summary_table
+    from warmroute.report.suite import (
+        LEGEND,
+        bar_table,
+        case_table,
+        missed_lines,
+        summary_table,
+        wins_lines,
+    )
     from warmroute.sim.suite import CANDIDATES
 
     console = Console(highlight=False)
@@ -116,6 +133,8 @@ def _show(planned: "Plan", done: "Sequence[Done]", judgement: "Judgement") -> No
             console.print(bar_table(policy, judgement))
     console.print(summary_table(judgement))
     console.print(LEGEND)
+    for line in wins_lines(judgement):
+        console.print(line, markup=False)
     for line in missed_lines(judgement):
         console.print(f"✗ {line}", markup=False)
 

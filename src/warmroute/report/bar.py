@@ -54,11 +54,16 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The limit, such as ``mean TTFT at most +3 %``."""
+        """The rule, such as ``mean TTFT at most +3 %``."""
+        return f"{self.name} {self.bound}".rstrip()
+
+    @property
+    def bound(self) -> str:
+        """The limit, such as ``at most +3 %``; empty for none."""
         if not self.limit:
-            return self.name
+            return ""
         sign, bound = ("-", "least") if self.more_is_better else ("+", "most")
-        return f"{self.name} at {bound} {sign}{self.limit * 100:g} %"
+        return f"at {bound} {sign}{self.limit * 100:g} %"
 
 
 MEAN = Rule("mean TTFT", "ttft_mean_ms", 0.03)

@@ -59,7 +59,7 @@ def _marked(text: str, verdict: Verdict) -> str:
 def bar_table(policy: str, judgement: Judgement) -> "Table":
     """Return a candidate's change against the best of the others, in every sub-case."""
     table = plain_table(
-        [*(rule.name.removesuffix(" TTFT") for rule in AGAINST_BEST), "best mean TTFT of the others"],
+        [*(rule.name.removesuffix(" TTFT") for rule in AGAINST_BEST), "best by mean"],
         f"{policy}: change in % against the best other policy of each metric",
         first="Case",
     )
@@ -78,7 +78,7 @@ def summary_table(judgement: Judgement) -> "Table":
     """Return how many cells of every rule were met and missed."""
     table = plain_table(["met", "~", "✗", "?"], "The bar", first="Rule")
     group = ""
-    for (about, policy, text, binding), cells in _grouped(judgement.cells).items():
+    for (about, policy, text, binding), cells in grouped_cells(judgement.cells).items():
         if about != group:
             table.add_row(f"[dim]{about}[/]", end_section=False)
             group = about
@@ -87,16 +87,13 @@ def summary_table(judgement: Judgement) -> "Table":
         met, unclear, missed, unknown = (f"{count}" if count else "-" for count in counts)
         style = "bold red" if counts[2] and binding else ""
         table.add_row(f"  {policy}: {text}{aim}", met, unclear, missed, unknown, style=style)
-    for wins in judgement.wins:
-        share = f"best mean TTFT in {wins.won} of {wins.of} cases, not shown to be behind in {wins.tied} more"
-        table.add_row(f"  {wins.policy}: {share}{MARKS[wins.verdict]}", style=_STYLES[wins.verdict])
     return table
 
 
 Grouped = Mapping[tuple[str, str, str, bool], Sequence[Cell]]
 
 
-def _grouped(cells: Sequence[Cell]) -> Grouped:
+def grouped_cells(cells: Sequence[Cell]) -> Grouped:
     """Return the cells by what they are about, who is held to it, the rule, and whether a miss counts."""
     order = list(Group)
     grouped: dict[tuple[str, str, str, bool], list[Cell]] = {}
@@ -104,6 +101,16 @@ def _grouped(cells: Sequence[Cell]) -> Grouped:
         policy = cell.policy.partition("[")[0]
         grouped.setdefault((cell.group.value, policy, cell.rule.text, cell.binding), []).append(cell)
     return grouped
+
+
+def wins_lines(judgement: Judgement) -> Iterator[str]:
+    """Return a line for every candidate that was run: in how many cases it is the best."""
+    for wins in judgement.wins:
+        if wins.of:
+            yield (
+                f"{wins.policy} has the best mean TTFT in {wins.won} of {wins.of} cases, and is not "
+                f"shown to be behind in {wins.tied} more{MARKS[wins.verdict]}"
+            )
 
 
 def missed_lines(judgement: Judgement) -> Iterator[str]:

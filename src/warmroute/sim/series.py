@@ -12,7 +12,7 @@ from warmroute.sim.records import Record, Run
 
 QUANTILES = (*(place / 100 for place in range(100)), 0.995, 0.999, 1.0)
 """Where a distribution is read off."""
-BUCKETS_MAX = 60
+BUCKETS_MAX = 36
 """Points of a course: as many as a figure of the width of a phone can show."""
 _WIDTHS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 WINDOW_NS = 60 * 1_000_000_000

@@ -20,6 +20,7 @@ from warmroute.sim.scenario import Parameters, Scenario
 LARGE_PROFILE, SMALL_PROFILE = "llama-3.1-70b-8xh100", "llama-3.1-8b-1xh100"
 ROUTERS = 4
 """Routers in the runs that show what a record of one's own costs."""
+ROUTERS_SUFFIX = f"+{ROUTERS}routers"
 SEEDS = 5
 """Of every sub-case and policy."""
 KV_AWARE = RoutingStrategy.KV_AWARE.value
@@ -68,7 +69,7 @@ class SubCase:
 
     def with_routers(self) -> "SubCase":
         """Return the same with several routers that share nothing."""
-        return replace(self.having({"routers": str(ROUTERS)}), name=f"{self.name}+{ROUTERS}routers")
+        return replace(self.having({"routers": str(ROUTERS)}), name=f"{self.name}{ROUTERS_SUFFIX}")
 
     def grid(self) -> tuple[str, ...]:
         """Return PREFIX_AWARE with every pair of the declared grid, as policies."""

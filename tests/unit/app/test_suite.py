@@ -1,6 +1,7 @@
 """Which runs the suite is made of, and a directory of results that a second start completes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,18 @@ def test_other_parameters_policies_seeds_and_code_are_other_runs(tmp_path, done,
     changed = Results(tmp_path, revision="")
     assert changed.done(done[0].job) is None
     assert changed.foreign == 1
+
+
+def test_runs_of_any_code_can_be_shown_and_the_last_one_counts(tmp_path, done, monkeypatch):
+    monkeypatch.setattr(suite, "code_digest", lambda *, live: "0123")
+    Results(tmp_path, revision="v1").add(done[0])
+    monkeypatch.undo()
+    later = replace(done[0], row={**done[0].row, "requests": 7})
+    Results(tmp_path, revision="v2").add(later)
+    shown = Results(tmp_path, revision="v3", of_any_code=True)
+    assert shown.done(done[0].job) == later
+    assert (shown.foreign, shown.revisions) == (1, ["v2"])
+    assert shown.done(done[1].job) is None
 
 
 def test_a_line_that_was_cut_off_is_made_again(tmp_path, done):

@@ -214,3 +214,58 @@ def test_a_mistake_with_the_suite_is_one_line_with_status_2(arguments, message):
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+# --- reports --------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_reported_as_a_page_and_figures(tmp_path):
+    html, plots = tmp_path / "report.html", tmp_path / "plots"
+    result = run(
+        "aws-long", *QUICK, "--seeds", "2", "--policy", "RANDOM", "--html", str(html), "--plots", str(plots)
+    )
+    assert result.exit_code == 0, result.output
+    text = html.read_text()
+    assert "<title>Simulation: aws-long</title>" in text
+    assert text.count("<svg") == 4
+    assert "aws-long-ttft.png" in {file.name for file in plots.iterdir()}
+
+
+def test_a_suite_is_reported_with_its_verdicts_and_what_was_left_out(tmp_path):
+    html = tmp_path / "report.html"
+    policies = ("--policy", "RANDOM", "--policy", "KV_AWARE")
+    result = run("suite", "aws-long@14", "skew@1x", *TINY, *policies, "--seeds", "2", "--html", str(html))
+    assert result.exit_code == 0, result.output
+    text = html.read_text()
+    assert "The bar" in text
+    assert "skew@1x is left out" in text
+
+
+def test_a_suite_that_is_only_shown_names_the_code_that_made_it(tmp_path, monkeypatch):
+    html, kept = tmp_path / "report.html", str(tmp_path / "kept")
+    usual = ("suite", "aws-long@14", *TINY, "--policy", "RANDOM", "--seeds", "1", "--results", kept)
+    monkeypatch.setattr("warmroute.app.suite.revision", lambda: "v1-old")
+    assert run(*usual).exit_code == 0
+    monkeypatch.setattr("warmroute.app.suite.revision", lambda: "v2-new")
+    monkeypatch.setattr("warmroute.app.suite.code_digest", lambda *, live: "0123")
+    result = run(*usual, "--show", "--html", str(html))
+    assert "1 runs of other code are shown as well" in result.stdout
+    assert "by warmroute v1-old" in html.read_text()
+
+
+def test_nothing_run_makes_no_report(tmp_path):
+    html = tmp_path / "report.html"
+    result = run("suite", "aws-long@14", "--results", str(tmp_path), "--show", "--html", str(html))
+    assert result.exit_code == 0, result.output
+    assert "0 of 95 runs are there" in result.stdout
+    assert not html.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "package"), [("--html", "jinja2"), ("--html", "matplotlib"), ("--plots", "matplotlib")]
+)
+def test_without_what_a_report_needs_it_says_what_to_install(monkeypatch, option, package):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else object())
+    result = run("aws-long", *QUICK, option, "somewhere")
+    assert result.exit_code == 2
+    assert f'simulate needs {package}: pip install "warmroute[report]"' in result.stderr

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from warmroute.report.bar import judge
-from warmroute.report.suite import bar_table, case_table, missed_lines, summary_table
+from warmroute.report.suite import bar_table, case_table, missed_lines, summary_table, wins_lines
 from warmroute.sim.suite import SHORT
 
 LONG = SHORT["aws-long@14"]
@@ -47,7 +47,7 @@ def test_a_case_has_a_row_per_policy_and_marks_on_the_candidates():
 def test_the_bar_shows_changes_against_the_best_of_the_others():
     assert shown(bar_table("KV_AWARE", judge(ALL, [LONG]))) == [
         "KV_AWARE: change in % against the best other policy of each metric",
-        "Case mean P50 P90 throughput best mean TTFT of the others",
+        "Case mean P50 P90 throughput best by mean",
         "aws-long@14 +10.0±0.0 ✗ +60.0±0.0 ✗ +0.0±0.0 -16.7±0.0 ✗ RANDOM",
     ]
     assert shown(bar_table("KV_AWARE", judge([], [LONG])))[-1] == "aws-long@14 - ? - ? - ? - ? -"
@@ -61,8 +61,13 @@ def test_the_summary_counts_cells_by_rule():
     assert "KV_AWARE: P90 TTFT at most +10 % 1 - - -" in lines
     assert "KV_AWARE:estimated: mean TTFT at most +3 % - - - 1" in lines
     assert "KV_AWARE: never dominated 1 - - -" in lines
-    assert "KV_AWARE: best mean TTFT in 0 of 1 cases, not shown to be behind in 0 more ✗" in lines
     assert "four routers that share nothing, against one" in lines
+
+
+def test_a_line_says_in_how_many_cases_a_candidate_is_best():
+    assert list(wins_lines(judge(ALL, [LONG]))) == [
+        "KV_AWARE has the best mean TTFT in 0 of 1 cases, and is not shown to be behind in 0 more ✗"
+    ]
 
 
 def test_every_miss_is_a_line_and_those_that_do_not_count_come_last():

@@ -39,8 +39,10 @@ def test_a_course_has_hit_rates_by_arrival_and_what_was_in_flight_by_time():
     assert course.shares == (("a", 0), ("b", 1))
 
 
-@pytest.mark.parametrize(("ended_s", "width"), [(60, 1), (60.1, 2), (600, 10), (3600, 60), (10**6, 7200)])
-def test_a_course_has_at_most_sixty_points_but_for_a_run_of_days(ended_s, width):
+@pytest.mark.parametrize(
+    ("ended_s", "width"), [(36, 1), (36.1, 2), (360, 10), (600, 20), (3600, 120), (10**6, 7200)]
+)
+def test_a_course_has_at_most_three_dozen_points_but_for_a_run_of_days(ended_s, width):
     course = course_of(run(ended_s=ended_s))
     assert course.bucket_s == width
     assert len(course.in_flight) == max(1, -(-ended_s // width))
