@@ -14,13 +14,15 @@ class InstanceRows:
     """The candidates that are copies on one instance.
 
     Attributes:
-        name: The instance's id as bytes, the input of the rendezvous order of instances.
+        instance_id: The instance's.
+        name: The same as bytes, the input of the rendezvous order of instances.
         rows: At least one.
     """
 
-    __slots__ = ("name", "rows")
+    __slots__ = ("instance_id", "name", "rows")
 
     def __init__(self, instance_id: str) -> None:
+        self.instance_id = instance_id
         self.name = instance_id.encode()
         self.rows: list[TargetRow] = []
 

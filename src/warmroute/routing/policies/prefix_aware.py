@@ -82,13 +82,17 @@ def _pick_copy(
     only = len(instances) == 1
     if row.in_flight < threshold:
         return row, Reason.ONLY_INSTANCE if only else _AFFINITY, 0
-    roomy = [place for place, at in enumerate(instances) if any(row.in_flight < threshold for row in at.rows)]
-    if roomy:
-        place = max(roomy, key=scores.__getitem__)
-        copies = instances[place].rows
-        copy_scores = weights(key, copies)
-        below = [position for position, row in enumerate(copies) if row.in_flight < threshold]
-        row = copies[max(below, key=copy_scores.__getitem__)]
+    below = [row for row in candidates if row.in_flight < threshold]
+    if below:
+        roomy = {row.target.instance_id for row in below}
+        places = [place for place, at in enumerate(instances) if at.instance_id in roomy]
+        copies = [
+            row for row in instances[max(places, key=scores.__getitem__)].rows if row.in_flight < threshold
+        ]
+        row = copies[0]
+        if len(copies) > 1:
+            copy_scores = weights(key, copies)
+            row = copies[copy_scores.index(max(copy_scores))]
         reason: Reason = _OVERFLOW
     else:
         row, _, _ = pick_least_outstanding(candidates, rng)
@@ -98,9 +102,8 @@ def _pick_copy(
 
 def _rank(row: TargetRow, instances: Sequence[InstanceRows], scores: Sequence[int], key: int) -> int:
     """Return how many copies come before a row: those on earlier instances, and earlier ones on its own."""
-    (place,) = [place for place, at in enumerate(instances) if row in at.rows]
-    earlier = sum(
-        [len(at.rows) for at, score in zip(instances, scores, strict=True) if score > scores[place]]
-    )
-    copies = instances[place].rows
+    instance_id = row.target.instance_id
+    (place,) = [place for place, at in enumerate(instances) if at.instance_id == instance_id]
+    mine, copies = scores[place], instances[place].rows
+    earlier = sum([len(instances[other].rows) for other, score in enumerate(scores) if score > mine])
     return earlier + rank(weights(key, copies), copies.index(row))

@@ -182,6 +182,14 @@ def test_a_copy_with_room_on_an_earlier_instance_comes_before_one_on_a_later(ran
     assert pick_copy(copies(full)) == (order[rank], Reason.OVERFLOW, rank)
 
 
+def test_with_one_copy_on_each_instance_overflow_goes_down_the_order_of_the_instances():
+    order, full = [place for place in order_of(KEY) if place[1] == "b"], {}
+    for rank, place in enumerate(order):
+        rows = copies(full, places=[(instance, "b") for instance in INSTANCES])
+        assert pick_copy(rows) == (place, Reason.OVERFLOW if rank else Reason.AFFINITY, rank)
+        full[place] = THRESHOLD
+
+
 def test_saturated_copies_give_the_request_to_the_least_loaded_of_all_instances():
     order = order_of(KEY)
     full = dict.fromkeys(order, THRESHOLD + 5)
