@@ -19,7 +19,7 @@ from warmroute.sim.policies import POLICIES
 from warmroute.sim.recordings import recording
 from warmroute.sim.records import Run
 from warmroute.sim.scenario import Parameters, Scenario, run_scenario
-from warmroute.sim.series import Course, change_of, course_of, goodput_rps, ttft_quantiles
+from warmroute.sim.series import Course, change_of, course_of, goodput_share, ttft_quantiles
 from warmroute.sim.suite import policy_of
 from warmroute.workload.traces import TraceError
 
@@ -84,7 +84,7 @@ class Done:
     Attributes:
         job: Which.
         row: Its numbers: `FIELDS`.
-        more: Further numbers: ``goodput_rps``, and those of `Change` where the fleet changed.
+        more: Further numbers: ``goodput_share``, and those of `Change` where the fleet changed.
         quantiles: Times to first token in milliseconds at `QUANTILES`, if they were wanted.
         course: How it went over time, if that was wanted.
     """
@@ -170,7 +170,7 @@ def _done(job: Job, parameters: Parameters, run: Run) -> Done:
     warmup_ns = parameters.ns("warmup_s")
     values = asdict(metrics_of(run, warmup_ns=warmup_ns))
     row: Row = {"case": job.shown, "policy": job.policy, "seed": job.seed, **values}
-    more = {"goodput_rps": goodput_rps(run, warmup_ns=warmup_ns)}
+    more = {"goodput_share": goodput_share(run, warmup_ns=warmup_ns)}
     if parameters.text("fault"):
         at_ns = parameters.ns("fault_s") or parameters.end_ns // 2
         more |= asdict(change_of(run, at_ns=at_ns, warmup_ns=warmup_ns))

@@ -61,8 +61,8 @@ COLUMNS = (
     Column("req/s", "throughput_rps", "Completed requests per second", more_is_better=True),
     Column("tok/s", "output_tokens_per_s", "Output tokens per second", more_is_better=True),
     Column(
-        "goodput", "goodput_rps", "Requests per second that begin within 2 s and go on at a token per 25 ms",
-        more_is_better=True,
+        "goodput %", "goodput_share", "Requests that began within 2 s and went on at a token per 25 ms",
+        factor=100, more_is_better=True,
     ),
     Column("hit %", "hit_rate", "Prompt tokens found in caches, of all", factor=100, more_is_better=True),
     Column("busiest %", "share_max", "Requests on the busiest instance, of all", factor=100),

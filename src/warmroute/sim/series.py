@@ -124,14 +124,11 @@ def change_of(run: Run, *, at_ns: int, warmup_ns: int = 0) -> Change:
     )
 
 
-def goodput_rps(run: Run, *, warmup_ns: int = 0) -> float:
-    """Return completed requests per second that began within 2 s and then had a token every 25 ms."""
+def goodput_share(run: Run, *, warmup_ns: int = 0) -> float:
+    """Return the share of all requests that began within 2 s and then had a token every 25 ms."""
     records = _after(run.records, warmup_ns)
     good = sum(record.outcome == "completed" and _good(record) for record in records)
-    if not records:
-        return 0.0
-    span_ns = max(record.ended_ns for record in records) - records[0].arrival.at_ns
-    return good / (span_ns / NS_PER_S) if span_ns else 0.0
+    return good / len(records) if records else 0.0
 
 
 def _good(record: Record) -> bool:

@@ -92,7 +92,7 @@ def test_distributions_and_courses_are_made_when_they_are_wanted():
     assert (plain.quantiles, plain.course) == ((), None)
     assert both.quantiles[QUANTILES.index(0.5)] == pytest.approx(both.row["ttft_p50_ms"], rel=1e-5)
     assert len(both.course.shares) == 2
-    assert plain.more["goodput_rps"] > 0
+    assert plain.more["goodput_share"] > 0
 
 
 def test_what_a_change_of_the_fleet_did_is_told_where_there_was_one():

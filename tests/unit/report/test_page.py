@@ -17,7 +17,7 @@ ABOUT = About(
 NUMBERS = {
     "requests": 1000, "failed": 0, "ttft_mean_ms": 100.0, "ttft_p50_ms": 50.0, "ttft_p90_ms": 200.0,
     "ttft_p99_ms": 400.0, "itl_p50_ms": 11.0, "throughput_rps": 10.0, "output_tokens_per_s": 2000.0,
-    "goodput_rps": 9.0, "hit_rate": 0.8, "ideal_hit_rate": 0.81, "share_min": 0.1, "share_max": 0.2,
+    "goodput_share": 0.9, "hit_rate": 0.8, "ideal_hit_rate": 0.81, "share_min": 0.1, "share_max": 0.2,
     "overflow_rate": 0.0, "decision_us": 20.0,
 }  # fmt: skip
 
@@ -107,7 +107,7 @@ def test_every_policy_has_a_row_and_the_best_of_a_column_stands_out():
 
 
 def test_numbers_that_are_not_there_are_dashes():
-    own = [{name: value for name, value in row.items() if name != "goodput_rps"} for row in rows("RANDOM")]
+    own = [{name: value for name, value in row.items() if name != "goodput_share"} for row in rows("RANDOM")]
     assert '<td class="">-</td>' in page(ABOUT, [case("x", *own)])
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from warmroute.sim.records import Record, Run
-from warmroute.sim.series import QUANTILES, change_of, course_of, goodput_rps, ttft_quantiles
+from warmroute.sim.series import QUANTILES, change_of, course_of, goodput_share, ttft_quantiles
 from warmroute.workload.arrivals import Arrival
 from warmroute.workload.prompts import Request
 
@@ -60,7 +60,7 @@ def test_an_empty_run_has_an_empty_course():
     course = course_of(Run(targets=["a"]))
     assert (course.hit_rate, course.in_flight, course.shares) == ((None,), (0,), (("a", 0),))
     assert set(ttft_quantiles(Run())) == {0}
-    assert goodput_rps(Run()) == 0
+    assert goodput_share(Run()) == 0
 
 
 def test_quantiles_are_of_completed_requests_after_the_warm_up():
@@ -100,5 +100,5 @@ def test_goodput_counts_what_began_in_time_and_kept_its_pace():
         record(0, ttft_ms=10, tokens=1),
         record(9, outcome="failed", took_s=1),
     )
-    assert goodput_rps(made) == pytest.approx(2 / 10)
-    assert goodput_rps(run(record(0))) == 0
+    assert goodput_share(made) == 2 / 5
+    assert goodput_share(made, warmup_ns=S) == 0
