@@ -241,6 +241,24 @@ def test_a_change_of_strategy_is_in_service_before_the_call_returns_and_keeps_in
     assert control.routers.fleets[-1].endpoints[0].variants[0].routing.prefix_length == 4096
 
 
+def test_switching_to_kv_aware_and_back_is_in_service_at_once_and_starts_nothing(sm, control):
+    make_endpoint(sm, RoutingConfig=PREFIX_AWARE)
+    before = set(control.provider.instances)
+    targets = control.routers.fleets[-1].endpoints[0].variants[0].targets
+    make_config(sm, "kv", RoutingConfig={"RoutingStrategy": "KV_AWARE"})
+    for config, routing in (("kv", {"RoutingStrategy": "KV_AWARE"}), ("c1", PREFIX_AWARE)) * 2:
+        sm.update_endpoint(EndpointName="ep", EndpointConfigName=config)
+        assert sm.list_endpoints()["Endpoints"][0]["EndpointStatus"] == "InService"
+        described = sm.describe_endpoint(EndpointName="ep")["ProductionVariants"][0]
+        assert described["RoutingConfig"] == routing
+        variant = control.routers.fleets[-1].endpoints[0].variants[0]
+        assert variant.routing.strategy == routing["RoutingStrategy"]
+        assert variant.targets == targets  # the same generations: leases and servers stay
+    assert set(control.provider.instances) == before
+    assert control.reconciler.tally.starts == 2
+    assert control.reconciler.tally.stops == 0
+
+
 def test_weights_and_counts_are_updated(sm, control):
     sm.create_endpoint_config(
         EndpointConfigName="c1",
@@ -436,7 +454,13 @@ def test_messages_of_variants_that_are_unknown_or_named_twice(sm):
             },
             "PrefixAwareRoutingConfig is allowed only with RoutingStrategy PREFIX_AWARE",
         ),
-        ({"RoutingStrategy": "KV_AWARE"}, "RoutingStrategy KV_AWARE"),
+        (
+            {
+                "RoutingStrategy": "KV_AWARE",
+                "PrefixAwareRoutingConfig": {"PrefixLength": 4096, "ConcurrencyThreshold": 10},
+            },
+            "only with RoutingStrategy PREFIX_AWARE, and the strategy is KV_AWARE.",
+        ),
     ],
 )
 def test_routing_configs_that_the_server_refuses(sm, routing, text):

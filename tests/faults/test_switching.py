@@ -29,6 +29,7 @@ STRATEGIES = {
         "RoutingStrategy": "PREFIX_AWARE",
         "PrefixAwareRoutingConfig": {"PrefixLength": 1024, "ConcurrencyThreshold": 2},
     },
+    "kv": {"RoutingStrategy": "KV_AWARE"},
 }
 EVERY_S, FOR_S, CLIENTS = 0.05, 5.0, 8
 

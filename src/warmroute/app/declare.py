@@ -12,12 +12,6 @@ from warmroute.core.ids import EndpointName
 from warmroute.core.machines import InstanceType, ProviderKind
 
 _ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")  # SageMaker's service model
-STRATEGIES = (
-    RoutingStrategy.RANDOM,
-    RoutingStrategy.LEAST_OUTSTANDING_REQUESTS,
-    RoutingStrategy.PREFIX_AWARE,
-)
-"""Those that this version can serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +87,11 @@ def _routing(flags: EndpointFlags) -> Routing:
 
 
 def _strategy(given: str) -> RoutingStrategy:
-    for strategy in STRATEGIES:
-        if given == strategy.value:
-            return strategy
-    allowed = ", ".join(strategy.value for strategy in STRATEGIES)
-    later = " (KV_AWARE is not built yet)" if given == RoutingStrategy.KV_AWARE else ""
-    raise ConfigurationError(f"--strategy {given}: must be one of {allowed}{later}")
+    try:
+        return RoutingStrategy(given)
+    except ValueError:
+        allowed = ", ".join(strategy.value for strategy in RoutingStrategy)
+        raise ConfigurationError(f"--strategy {given}: must be one of {allowed}") from None
 
 
 def _integer(flag: str, given: str | None, *, low: int, high: int) -> int:

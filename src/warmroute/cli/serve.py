@@ -26,7 +26,7 @@ _SERVER_FLAGS = {
 _ENDPOINT_FLAGS = {
     "instances": ("URLS", "Model servers that run already, as base URLs separated by commas."),
     "endpoint": ("NAME", "Name of the endpoint that serves them."),
-    "strategy": ("STRATEGY", "RANDOM (default), LEAST_OUTSTANDING_REQUESTS or PREFIX_AWARE."),
+    "strategy": ("STRATEGY", "RANDOM (default), LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE or KV_AWARE."),
     "prefix_length": ("N", "PREFIX_AWARE: bytes or characters that make the routing key, 1024 to 65536."),
     "concurrency_threshold": (
         "N",

@@ -56,12 +56,8 @@ _REFUSED_VARIANT_MEMBERS = {
     "InstancePools": "Give InstanceType and InitialInstanceCount.",
     "AcceleratorPartitionLayouts": "Declare an instance type for the partition in the settings.",
 }
-STRATEGIES = (
-    RoutingStrategy.RANDOM,
-    RoutingStrategy.LEAST_OUTSTANDING_REQUESTS,
-    RoutingStrategy.PREFIX_AWARE,
-)
-"""Those that are built. KV_AWARE comes later, and the service model may grow others."""
+STRATEGIES = tuple(RoutingStrategy)
+"""Those that are built; a later service model may have others."""
 _KEPT_ROUTING_MEMBERS = frozenset({"RoutingStrategy", "PrefixAwareRoutingConfig"})
 ECHOED_MEMBERS = ("MetricsConfig",)
 """Members of a config that DescribeEndpoint repeats."""

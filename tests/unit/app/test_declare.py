@@ -84,11 +84,17 @@ def test_an_endpoint_name_that_sagemaker_would_refuse(name):
     assert f"--endpoint {name}: must be" in refusal(instances=URLS, endpoint=name)
 
 
-def test_an_unknown_strategy_and_one_that_is_not_built_yet():
-    assert "must be one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE" in refusal(
-        **prefix_aware(strategy="prefix")
-    )
-    assert refusal(**prefix_aware(strategy="KV_AWARE")).endswith("(KV_AWARE is not built yet)")
+@pytest.mark.parametrize("given", ["prefix", "kv_aware", "ROUND_ROBIN"])
+def test_an_unknown_strategy_is_told_which_there_are(given):
+    text = f"--strategy {given}: must be one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE, KV_AWARE"
+    assert refusal(**prefix_aware(strategy=given)) == text
+
+
+def test_kv_aware_has_no_parameters():
+    declared = declaration_of(EndpointFlags(instances=URLS, endpoint="llm", strategy="KV_AWARE"))
+    assert declared.routing == Routing(RoutingStrategy.KV_AWARE)
+    text = refusal(**prefix_aware(strategy="KV_AWARE", concurrency_threshold=None))
+    assert text == "--prefix-length applies to --strategy PREFIX_AWARE, not to KV_AWARE"
 
 
 @pytest.mark.parametrize("urls", ["", "http://a,", "a:8000", "http://a http://b"])

@@ -44,7 +44,7 @@ def test_a_config_is_kept_described_listed_and_deleted(api, make_variant):
         ({"InitialInstanceCount": None}, 'Variant "v" has no InitialInstanceCount'),
         ({"ManagedInstanceScaling": {"Status": "ENABLED"}}, "ManagedInstanceScaling"),
         ({"ModelName": "x"}, "Could not find model"),
-        ({"RoutingConfig": {"RoutingStrategy": "KV_AWARE"}}, "RoutingStrategy KV_AWARE in RoutingConfig"),
+        ({"RoutingConfig": PREFIX_AWARE | {"RoutingStrategy": "KV_AWARE"}}, "and the strategy is KV_AWARE"),
         ({"RoutingConfig": {"RoutingStrategy": "OF_A_LATER_MODEL"}}, "This version serves RANDOM, "),
         ({"RoutingConfig": PREFIX_AWARE | {"LaterConfig": {"x": 1}}}, "LaterConfig of RoutingConfig"),
         ({"OfALaterModel": True}, 'OfALaterModel of variant "v" is not supported by warmroute. Leave it out.'),
@@ -120,7 +120,12 @@ def test_names_that_exist_or_do_not(api, make_variant):
 
 
 @pytest.mark.parametrize(
-    "routing", [Routing(RoutingStrategy.RANDOM), Routing(RoutingStrategy.PREFIX_AWARE, 2048, 3)]
+    "routing",
+    [
+        Routing(RoutingStrategy.RANDOM),
+        Routing(RoutingStrategy.PREFIX_AWARE, 2048, 3),
+        Routing(RoutingStrategy.KV_AWARE),
+    ],
 )
 def test_routing_is_written_as_it_was_given(routing):
     document = routing_document(routing)
