@@ -17,6 +17,8 @@ from warmroute.routing.kvindex import CONTRADICTIONS_MAX, LEARNING, KvIndex, She
 
 RATE = 0.02
 """Weight of the newest value in a learnt mean: about fifty requests count."""
+WORK_MIN = 8 * TEXT_BLOCK_CHARACTERS
+"""Characters before a first token that say something of an engine's rate: below, overheads take the time."""
 OUTPUT_TOKENS = 200.0
 """Length of an answer until engines have reported some: what published chat workloads have."""
 
@@ -73,9 +75,14 @@ class Visit:
         returns: The first block behind them had been given up by the target's record.
         at_home: Its target is its home.
         pending: Characters that the engine has still to compute.
+        sent_ns: When it was sent.
+        work: Characters to compute until its first token, with those of requests before it.
     """
 
-    __slots__ = ("at_home", "chain", "characters", "depth", "pending", "returns", "settled", "shelf")
+    __slots__ = (
+        "at_home", "chain", "characters", "depth", "pending", "returns", "sent_ns", "settled", "shelf",
+        "work",
+    )  # fmt: skip
 
     def __init__(self, shelf: Shelf, request: RoutingRequest, depth: int, *, at_home: bool) -> None:
         self.shelf = shelf
@@ -84,6 +91,8 @@ class Visit:
         self.depth = depth
         self.at_home = at_home
         self.pending = max(request.characters - depth * TEXT_BLOCK_CHARACTERS, 1)
+        self.sent_ns = 0
+        self.work = 0.0
         self.settled = False
         self.returns = False
 
@@ -100,7 +109,9 @@ class KvBook:
         output_tokens: Mean length of answers.
     """
 
-    __slots__ = ("homes", "index", "output_tokens", "routers", "surprise", "tuning")
+    __slots__ = (
+        "_computed", "_took_ns", "homes", "index", "output_tokens", "routers", "surprise", "tuning",
+    )  # fmt: skip
 
     def __init__(self, tuning: KvTuning) -> None:
         self.tuning = tuning
@@ -109,6 +120,20 @@ class KvBook:
         self.routers = 1
         self.surprise = 0.0
         self.output_tokens = OUTPUT_TOKENS
+        # Characters computed until first tokens, and how long that took: sums, older ones counting less.
+        self._computed = 0.0
+        self._took_ns = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Characters per nanosecond that engines compute, as first tokens have shown; 0 when none has."""
+        return self._computed / self._took_ns if self._took_ns else 0.0
+
+    def pending(self, shelf: Shelf, now_ns: int) -> float:
+        """Return how many characters of prompts a target's engine has still to compute, as far as is known."""
+        if not shelf.pending or not shelf.clear_ns:
+            return shelf.pending
+        return min(shelf.pending, max(0, shelf.clear_ns - now_ns) * self.rate)
 
     def rule(self, home: Shelf | None) -> "Rule":
         """Return the numbers of the cost for a request with this home.
@@ -127,7 +152,7 @@ class KvBook:
         )
 
     # --- requests ---------------------------------------------------------------------------
-    def sent(self, shelf: Shelf, request: RoutingRequest, depth: int, *, at_home: bool) -> Visit:
+    def sent(self, shelf: Shelf, request: RoutingRequest, depth: int, *, at_home: bool, now_ns: int) -> Visit:
         """Note a request that goes to a target, and return what to remember of it."""
         index, chain = self.index, request.chain
         visit = Visit(shelf, request, depth, at_home=at_home)
@@ -137,17 +162,30 @@ class KvBook:
                 visit.returns = index.gave_up(shelf, chain[depth])
                 index.missed(chain, depth)
             index.sent(shelf, chain)
+        visit.sent_ns = now_ns
+        visit.work = self.pending(shelf, now_ns) + visit.pending
         shelf.pending += visit.pending
+        if rate := self.rate:
+            shelf.clear_ns = now_ns + int(visit.work / rate)
         shelf.resident += visit.characters
         return visit
 
-    def sent_anyhow(self, shelf: Shelf, request: RoutingRequest) -> Visit:
+    def sent_anyhow(self, shelf: Shelf, request: RoutingRequest, now_ns: int) -> Visit:
         """Note a request that goes to a target for another reason than its cache."""
         depths = [held for bits, held in self.index.depths(request.chain) if bits & shelf.bit]
-        return self.sent(shelf, request, depths[0] if depths else 0, at_home=False)
+        return self.sent(shelf, request, depths[0] if depths else 0, at_home=False, now_ns=now_ns)
 
-    def computed(self, visit: Visit) -> None:
-        """Note that the prompt of a request is computed."""
+    def computed(self, visit: Visit, now_ns: int) -> None:
+        """Note the first token of a request: its prompt is computed."""
+        if visit.work >= WORK_MIN:
+            self._computed += visit.work - self._computed * RATE
+            self._took_ns += now_ns - visit.sent_ns - self._took_ns * RATE
+        self._leave_queue(visit)
+        shelf = visit.shelf
+        if rate := self.rate:
+            shelf.clear_ns = now_ns + int(shelf.pending / rate)
+
+    def _leave_queue(self, visit: Visit) -> None:
         visit.shelf.pending -= visit.pending
         visit.pending = 0
 
@@ -159,7 +197,7 @@ class KvBook:
             now_ns: Monotonic time.
             told: How it completed; None when it did not.
         """
-        self.computed(visit)
+        self._leave_queue(visit)
         shelf = visit.shelf
         shelf.resident -= visit.characters
         if visit.chain:

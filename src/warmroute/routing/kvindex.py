@@ -43,12 +43,13 @@ class Shelf:
         capacity: Blocks that a record may have; learnt.
         trust: How the blocks are known.
         why: What the last change of ``trust`` was for.
-        pending: Characters that requests on their way wait for the engine to compute.
+        pending: Characters of prompts that no first token has shown to be computed.
+        clear_ns: When they are computed, by the rate that engines have shown; 0 while that is not known.
         resident: Characters of the prompts of all requests in flight.
     """
 
     __slots__ = (
-        "bit", "blocks", "capacity", "contradictions", "expected", "fading", "pending", "resident", "trust",
+        "bit", "blocks", "capacity", "clear_ns", "contradictions", "expected", "fading", "pending", "resident", "trust",
         "why",
     )  # fmt: skip
 
@@ -60,6 +61,7 @@ class Shelf:
         self.trust = Trust.ESTIMATED
         self.why = "the engine has told nothing of its cache"
         self.pending = 0
+        self.clear_ns = 0
         self.resident = 0
         # With exact knowledge: blocks on their way to the cache, with how many requests bring them.
         self.expected: dict[int, int] = {}

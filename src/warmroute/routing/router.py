@@ -165,14 +165,16 @@ class Router:
             has_order = request.key is not None and book.prefix_length > 0
             row, reason, rank = candidates[0], _ONLY_CANDIDATE, 0 if has_order else -1
         elif kv is not None:
-            row, reason, rank, depth = pick_kv_aware(candidates, request, kv)
+            row, reason, rank, depth = pick_kv_aware(candidates, request, kv, now_ns)
             decision = _assign(book, row, reason, rank=rank, candidates=len(candidates))
             assert row.shelf is not None, "rows of a KV_AWARE variant have shelves"
-            decision.lease.visit = kv.sent(row.shelf, request, depth, at_home=rank == 0)
+            decision.lease.visit = kv.sent(row.shelf, request, depth, at_home=rank == 0, now_ns=now_ns)
             return decision
         else:
             row, reason, rank = self._pick(book, request, candidates, instances)
-        return _assign(book, row, reason, rank=rank, candidates=len(candidates), request=request)
+        return _assign(
+            book, row, reason, rank=rank, candidates=len(candidates), request=request, now_ns=now_ns
+        )
 
     def _pick(
         self,
@@ -217,7 +219,9 @@ class Router:
             threshold=book.routing.concurrency_threshold,
             instances=by_instance(candidates),
         )
-        return _assign(book, row, reason, rank=rank, candidates=len(candidates), request=request)
+        return _assign(
+            book, row, reason, rank=rank, candidates=len(candidates), request=request, now_ns=now_ns
+        )
 
     def _resume(
         self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...]
@@ -235,7 +239,7 @@ class Router:
             return Refused(Refusal.ALL_TRIED)
         if row.target.state is TargetState.STARTING or row.health.ejected or row.probing:
             return Refused(Refusal.SESSION_UNAVAILABLE)
-        return _assign(book, row, Reason.SESSION, rank=-1, candidates=1, request=request)
+        return _assign(book, row, Reason.SESSION, rank=-1, candidates=1, request=request, now_ns=now_ns)
 
     def _pinned_row(self, endpoint: str, session: Session) -> TargetRow | None:
         """Return the row of a session's target; None when it left or was started anew."""
@@ -412,7 +416,7 @@ def _note_visit(event: AttemptEvent, book: VariantBook, row: TargetRow | None, n
     if kv is None or row is None or row.shelf is not visit.shelf:
         return
     if isinstance(event, FirstToken):
-        kv.computed(visit)
+        kv.computed(visit, now_ns)
     else:
         kv.ended(visit, now_ns, event if isinstance(event, Completed) else None)
 
@@ -425,12 +429,13 @@ def _assign(
     rank: int,
     candidates: int,
     request: RoutingRequest | None = None,
+    now_ns: int = 0,
 ) -> Assigned:
     """Reserve a place on the row that was picked; with a request, for a strategy that did not pick it."""
     in_flight = row.in_flight
     lease = book.ledger.take(row, book)
     if request is not None and book.kv is not None and row.shelf is not None:
-        lease.visit = book.kv.sent_anyhow(row.shelf, request)
+        lease.visit = book.kv.sent_anyhow(row.shelf, request, now_ns)
     if row.health.probation:
         row.probe = lease
     return Assigned(

@@ -24,7 +24,7 @@ from warmroute.routing.rendezvous import rank, weights
 
 
 def pick_kv_aware(
-    candidates: Sequence[TargetRow], request: RoutingRequest, book: KvBook
+    candidates: Sequence[TargetRow], request: RoutingRequest, book: KvBook, now_ns: int
 ) -> tuple[TargetRow, Reason, int, int]:
     """Return the candidate (of at least one) with the lowest cost, the reason, its rank and what it holds.
 
@@ -34,6 +34,7 @@ def pick_kv_aware(
         candidates: Targets that may be picked; all have a shelf.
         request: What is known of it.
         book: What is known of the targets.
+        now_ns: Monotonic time.
 
     Returns:
         The last number is how many text blocks of the prompt the target is thought to hold.
@@ -47,7 +48,7 @@ def pick_kv_aware(
     scores = weights(request.key or 0 if key is None else key, candidates)
     home = scores.index(max(scores))
     depths = _depths(candidates, book, chain)
-    costs = _costs(candidates, book, length=length, depths=depths, home=home)
+    costs = _costs(candidates, book, length=length, depths=depths, home=home, now_ns=now_ns)
     least = min(costs)
     best = costs.index(least)
     if costs.count(least) > 1:
@@ -73,15 +74,24 @@ def _depths(candidates: Sequence[TargetRow], book: KvBook, chain: Sequence[int])
 
 
 def _costs(
-    candidates: Sequence[TargetRow], book: KvBook, *, length: int, depths: dict[int, int], home: int
+    candidates: Sequence[TargetRow],
+    book: KvBook,
+    *,
+    length: int,
+    depths: dict[int, int],
+    home: int,
+    now_ns: int,
 ) -> list[float]:
     rule = book.rule(candidates[home].shelf)
     # As if nobody held anything and nobody were home ...
     base = length * (1.0 + rule.anchor)
     slope = length * (rule.harm + rule.decode)
-    decode = rule.decode
+    decode, pending = rule.decode, book.pending
     costs = [
-        base + slope * row.in_flight + shelf.pending + decode * shelf.resident
+        base
+        + slope * row.in_flight
+        + (pending(shelf, now_ns) if shelf.pending else 0)
+        + decode * shelf.resident
         for row in candidates
         if (shelf := row.shelf) is not None
     ]
