@@ -32,7 +32,7 @@ def test_a_lease_is_taken_unreleased():
 def test_reasons_are_the_labels_that_the_metrics_promise():
     assert {reason.value for reason in Reason} == {
         "random", "least_outstanding", "affinity", "overflow", "saturated", "no_key", "only_candidate",
-        "only_instance", "adapter_not_loaded", "session",
+        "only_instance", "adapter_not_loaded", "session", "cached", "home", "load",
     }  # fmt: skip
 
 
