@@ -186,7 +186,7 @@ DECLARE_SETTLE_S: Final = 600.0
 """How long the flags of ``serve`` wait for an endpoint that is changing: servers may load for minutes."""
 KV_RECORD_BLOCKS_MAX: Final = 65_536
 """Text blocks that KV_AWARE remembers of one target: 64 Mi characters, ten times what an engine with
-1.35 million tokens of cache holds; about 10 MB of a router's memory."""
+1.35 million tokens of cache holds; with the evicted ones, about 20 MB of a router's memory."""
 KV_RECORD_BLOCKS_MIN: Final = 64
 """Text blocks that a record of one target may always have: a wrong report cannot make it forget all."""
 KV_GHOSTS_MAX: Final = 8192

@@ -74,14 +74,15 @@ class Visit:
         settled: The last of them was there and not only on its way.
         returns: The first block behind them had been given up by the target's record.
         at_home: Its target is its home.
+        epoch: Of the shelf when it was sent.
         pending: Characters that the engine has still to compute.
         sent_ns: When it was sent.
         work: Characters to compute until its first token, with those of requests before it.
     """
 
     __slots__ = (
-        "at_home", "chain", "characters", "depth", "pending", "returns", "sent_ns", "settled", "shelf",
-        "work",
+        "at_home", "chain", "characters", "depth", "epoch", "pending", "returns", "sent_ns", "settled",
+        "shelf", "work",
     )  # fmt: skip
 
     def __init__(self, shelf: Shelf, request: RoutingRequest, depth: int, *, at_home: bool) -> None:
@@ -90,6 +91,7 @@ class Visit:
         self.characters = request.characters
         self.depth = depth
         self.at_home = at_home
+        self.epoch = shelf.epoch
         self.pending = max(request.characters - depth * TEXT_BLOCK_CHARACTERS, 1)
         self.sent_ns = 0
         self.work = 0.0
@@ -130,7 +132,7 @@ class KvBook:
         return self._computed / self._took_ns if self._took_ns else 0.0
 
     def pending(self, shelf: Shelf, now_ns: int) -> float:
-        """Return how many characters of prompts a target's engine has still to compute, as far as is known."""
+        """Return how many characters of prompts a target has still to compute, as far as is known."""
         if not shelf.pending or not shelf.clear_ns:
             return shelf.pending
         return min(shelf.pending, max(0, shelf.clear_ns - now_ns) * self.rate)
@@ -172,11 +174,14 @@ class KvBook:
 
     def sent_anyhow(self, shelf: Shelf, request: RoutingRequest, now_ns: int) -> Visit:
         """Note a request that goes to a target for another reason than its cache."""
+        self.index.fade(now_ns)
         depths = [held for bits, held in self.index.depths(request.chain) if bits & shelf.bit]
         return self.sent(shelf, request, depths[0] if depths else 0, at_home=False, now_ns=now_ns)
 
     def computed(self, visit: Visit, now_ns: int) -> None:
         """Note the first token of a request: its prompt is computed."""
+        if not visit.pending:
+            return  # told before, or told late
         if visit.work >= WORK_MIN:
             self._computed += visit.work - self._computed * RATE
             self._took_ns += now_ns - visit.sent_ns - self._took_ns * RATE
@@ -201,7 +206,8 @@ class KvBook:
         shelf = visit.shelf
         shelf.resident -= visit.characters
         if visit.chain:
-            self.index.ended(shelf, visit.chain, now_ns, well=told is not None)
+            well = told is not None
+            self.index.ended(shelf, visit.chain, now_ns, epoch=visit.epoch, well=well)
         if told is None:
             return
         if told.output_tokens >= 0:
@@ -229,7 +235,8 @@ class KvBook:
             else:
                 index.set_capacity(shelf, int(min(shelf.capacity, len(shelf.blocks)) * LEARNING))
         else:
-            shelf.contradictions = 0
+            if reported >= 1:  # that nothing is found where nothing is expected says nothing
+                shelf.contradictions = 0
             if visit.returns and reported > visit.depth + 1:
                 index.set_capacity(shelf, int(shelf.capacity / LEARNING) + 1)
 
@@ -237,7 +244,7 @@ class KvBook:
     def learn(self, shelf: Shelf, event: CacheEvent, now_ns: int) -> None:
         """Fold in what an engine told of its cache."""
         index = self.index
-        index.fade(shelf, now_ns)
+        index.fade(now_ns)
         match event:
             case TextBlocksStored():
                 index.stored(shelf, event.blocks)

@@ -11,6 +11,7 @@ exactly; without them it is our own record of what was sent there, trimmed like 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from heapq import heappop, heappush
 
 from warmroute.core.limits import KV_GHOSTS_MAX, KV_RECORD_BLOCKS_MAX, KV_RECORD_BLOCKS_MIN
 
@@ -41,6 +42,7 @@ class Shelf:
         blocks: Held blocks, the least recently used first; the value says whether a request that brought
             them has ended well, before which they may be on their way only.
         capacity: Blocks that a record may have; learnt.
+        epoch: Grows when what was expected is forgotten.
         trust: How the blocks are known.
         why: What the last change of ``trust`` was for.
         pending: Characters of prompts that no first token has shown to be computed.
@@ -49,8 +51,8 @@ class Shelf:
     """
 
     __slots__ = (
-        "bit", "blocks", "capacity", "clear_ns", "contradictions", "expected", "fading", "pending", "resident", "trust",
-        "why",
+        "bit", "blocks", "capacity", "clear_ns", "contradictions", "epoch", "expected", "pending", "resident",
+        "trust", "why",
     )  # fmt: skip
 
     def __init__(self, bit: int) -> None:
@@ -65,7 +67,7 @@ class Shelf:
         self.resident = 0
         # With exact knowledge: blocks on their way to the cache, with how many requests bring them.
         self.expected: dict[int, int] = {}
-        self.fading: deque[tuple[int, tuple[int, ...]]] = deque()
+        self.epoch = 0
 
     def __repr__(self) -> str:
         return f"<{self.trust} ({self.why}), {len(self.blocks)} blocks, {self.pending} characters pending>"
@@ -80,17 +82,20 @@ class KvIndex:
         asked_again: How many of them were asked for again, likewise.
     """
 
-    __slots__ = ("_free", "_ghosts", "_holders", "_taken", "asked_again", "evicted", "shelves")
+    __slots__ = ("_fading", "_free", "_ghosts", "_holders", "_taken", "asked_again", "evicted", "shelves")
 
     def __init__(self) -> None:
         self.shelves: dict[str, Shelf] = {}
         self.evicted = 0.0
         self.asked_again = 0.0
         self._holders: dict[int, int] = {}
+        # Places in the table that targets left, the first of them the lowest; it has ``_taken`` in all.
         self._free: list[int] = []
         self._taken = 0
-        # Blocks given up lately, with the bit of who did.
-        self._ghosts: OrderedDict[int, int] = OrderedDict()
+        # Blocks given up lately, with who did; not by its bit, which another may have by now.
+        self._ghosts: OrderedDict[int, Shelf] = OrderedDict()
+        # Requests that ended where their blocks were expected, by when these count no more.
+        self._fading: deque[tuple[int, Shelf, int, tuple[int, ...]]] = deque()
 
     def __len__(self) -> int:
         """Return how many different blocks are known of."""
@@ -104,7 +109,7 @@ class KvIndex:
             if not self._free:
                 self._free.append(self._taken)
                 self._taken += 1
-            shelf = self.shelves[target_id] = Shelf(1 << self._free.pop())
+            shelf = self.shelves[target_id] = Shelf(1 << heappop(self._free))
         return shelf
 
     def leave(self, target_id: str) -> None:
@@ -112,7 +117,8 @@ class KvIndex:
         shelf = self.shelves.pop(target_id, None)
         if shelf is not None:
             self.clear(shelf)
-            self._free.append(shelf.bit.bit_length() - 1)
+            heappush(self._free, shelf.bit.bit_length() - 1)
+            self._lay_ghosts()
 
     # --- looking ----------------------------------------------------------------------------
     def depths(self, chain: Sequence[int]) -> list[tuple[int, int]]:
@@ -158,18 +164,19 @@ class KvIndex:
         elif shelf.trust is Trust.ESTIMATED:
             self._touch(shelf, chain, settled=False)
 
-    def ended(self, shelf: Shelf, chain: tuple[int, ...], now_ns: int, *, well: bool) -> None:
+    def ended(self, shelf: Shelf, chain: tuple[int, ...], now_ns: int, *, epoch: int, well: bool) -> None:
         """Note the end of a request that was noted with `sent`.
 
         Args:
             shelf: Of its target.
             chain: Its chain.
             now_ns: Monotonic time.
+            epoch: Of the shelf when the request was sent.
             well: The engine has computed the whole prompt.
         """
         if shelf.trust is Trust.EXACT:
-            shelf.fading.append((now_ns + EXPECTED_NS, chain))
-            self.fade(shelf, now_ns)
+            if epoch == shelf.epoch:
+                self._fading.append((now_ns + EXPECTED_NS, shelf, epoch, chain))
         elif shelf.trust is Trust.ESTIMATED and well:
             # Engines order their blocks by when a request let go of them.
             self._touch(shelf, chain, settled=True)
@@ -182,13 +189,13 @@ class KvIndex:
         """Note that everything behind the first blocks of a chain has to be computed."""
         ghosts = self._ghosts
         for place in range(depth, len(chain)):
-            if ghosts.pop(chain[place], 0) == 0:
+            if ghosts.pop(chain[place], None) is None:
                 break  # what was evicted with it lies behind it
             self.asked_again += 1
 
     def gave_up(self, shelf: Shelf, block: int) -> bool:
         """Return whether a target's record gave a block up lately for want of capacity."""
-        return bool(self._ghosts.get(block, 0) & shelf.bit)
+        return self._ghosts.get(block) is shelf
 
     def _touch(self, shelf: Shelf, chain: Sequence[int], *, settled: bool) -> None:
         blocks, bit, holders = shelf.blocks, shelf.bit, self._holders
@@ -200,7 +207,9 @@ class KvIndex:
                     blocks[block] = True
             else:
                 blocks[block] = settled
-                holders[block] = holders.get(block, 0) | bit
+                known = holders.get(block)
+                # Not ``0 | bit``: with many targets that would be a large number for every block.
+                holders[block] = bit if known is None else known | bit
         self._trim(shelf, shelf.capacity)
 
     def set_capacity(self, shelf: Shelf, capacity: int) -> None:
@@ -230,15 +239,18 @@ class KvIndex:
     def _haunt(self, shelf: Shelf, blocks: Iterable[int]) -> None:
         ghosts = self._ghosts
         for block in blocks:
-            ghosts[block] = shelf.bit
+            ghosts[block] = shelf
             ghosts.move_to_end(block)
             self.evicted += 1
-        limit = KV_GHOSTS_MAX * max(1, len(self.shelves))
-        while len(ghosts) > limit:
-            ghosts.popitem(last=False)
-        if self.evicted > limit:
+        self._lay_ghosts()
+        if self.evicted > KV_GHOSTS_MAX * len(self.shelves):
             self.evicted /= 2
             self.asked_again /= 2
+
+    def _lay_ghosts(self) -> None:
+        ghosts, limit = self._ghosts, KV_GHOSTS_MAX * len(self.shelves)
+        while len(ghosts) > limit:
+            ghosts.popitem(last=False)
 
     # --- told by engines --------------------------------------------------------------------
     def stored(self, shelf: Shelf, blocks: Sequence[int]) -> None:
@@ -246,9 +258,10 @@ class KvIndex:
         if shelf.trust is not Trust.EXACT:
             return
         held, bit, holders = shelf.blocks, shelf.bit, self._holders
-        for block in blocks:
+        for block in reversed(blocks):  # beyond the limit, too, the start of a chain is the last to go
             held[block] = True
-            holders[block] = holders.get(block, 0) | bit
+            known = holders.get(block)
+            holders[block] = bit if known is None else known | bit
         self._trim(shelf, KV_RECORD_BLOCKS_MAX)
 
     def removed(self, shelf: Shelf, blocks: Sequence[int]) -> None:
@@ -267,21 +280,22 @@ class KvIndex:
             self._drop(block, shelf.bit)
         shelf.blocks.clear()
         shelf.expected.clear()
-        shelf.fading.clear()
+        shelf.epoch += 1
 
     def trust(self, shelf: Shelf, trust: Trust, why: str) -> None:
         """Trust a target's shelf more, or less, from now on.
 
         A shelf that becomes exact or unknown is emptied. One that is exact no more keeps what it has: that
-        is the best record there is.
+        is the best record there is, and the engine has room for it.
         """
         if trust is not Trust.ESTIMATED:
             self.clear(shelf)
         elif shelf.trust is Trust.EXACT:
-            for block in shelf.expected:
+            for block in reversed(shelf.expected):
                 shelf.blocks.setdefault(block, False)
             shelf.expected.clear()
-            shelf.fading.clear()
+            shelf.epoch += 1
+            self.set_capacity(shelf, max(shelf.capacity, len(shelf.blocks)))
         shelf.trust, shelf.why = trust, why
         shelf.contradictions = 0
         if trust is Trust.ESTIMATED:
@@ -294,19 +308,26 @@ class KvIndex:
             count = expected.get(block)
             if count is None:
                 expected[block] = 1
-                holders[block] = holders.get(block, 0) | bit
+                known = holders.get(block)
+                holders[block] = bit if known is None else known | bit
             else:
                 expected[block] = count + 1
 
-    def fade(self, shelf: Shelf, now_ns: int) -> None:
+    def fade(self, now_ns: int) -> None:
         """Let go of what was expected and should have been told of by now."""
-        fading, expected = shelf.fading, shelf.expected
+        fading = self._fading
         while fading and fading[0][0] <= now_ns:
-            for block in fading.popleft()[1]:
-                count = expected.get(block, 0) - 1
-                if count > 0:
-                    expected[block] = count
-                elif count == 0:
-                    del expected[block]
-                    if block not in shelf.blocks:
-                        self._drop(block, shelf.bit)
+            _, shelf, epoch, chain = fading.popleft()
+            if epoch == shelf.epoch:
+                self._unexpect(shelf, chain)
+
+    def _unexpect(self, shelf: Shelf, chain: Sequence[int]) -> None:
+        expected = shelf.expected
+        for block in chain:
+            count = expected[block]
+            if count > 1:
+                expected[block] = count - 1
+            else:
+                del expected[block]
+                if block not in shelf.blocks:
+                    self._drop(block, shelf.bit)

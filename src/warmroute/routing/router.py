@@ -164,7 +164,7 @@ class Router:
         if len(candidates) == 1:
             has_order = request.key is not None and book.prefix_length > 0
             row, reason, rank = candidates[0], _ONLY_CANDIDATE, 0 if has_order else -1
-        elif kv is not None:
+        elif kv is not None and (request.chain or request.key is not None):
             row, reason, rank, depth = pick_kv_aware(candidates, request, kv, now_ns)
             decision = _assign(book, row, reason, rank=rank, candidates=len(candidates))
             assert row.shelf is not None, "rows of a KV_AWARE variant have shelves"
@@ -195,7 +195,9 @@ class Router:
             return pick_least_outstanding(candidates, self._rng)
         if strategy is _RANDOM:
             return pick_random(candidates, self._rng)
-        assert strategy is not _KV_AWARE, "a KV_AWARE variant has a KvBook"
+        if strategy is _KV_AWARE:  # a request without text: nothing of it can be cached
+            row, _, rank = pick_least_outstanding(candidates, self._rng)
+            return row, Reason.NO_KEY, rank
         assert_never(strategy)
 
     def _decide_special(

@@ -22,6 +22,9 @@ from warmroute.routing.kvbook import KvBook
 from warmroute.routing.ledger import TargetRow
 from warmroute.routing.rendezvous import rank, weights
 
+_SCANS_MAX = 4
+"""Different lengths held of a prompt up to which it is quickest to go through all candidates for each."""
+
 
 def pick_kv_aware(
     candidates: Sequence[TargetRow], request: RoutingRequest, book: KvBook, now_ns: int
@@ -32,7 +35,7 @@ def pick_kv_aware(
 
     Args:
         candidates: Targets that may be picked; all have a shelf.
-        request: What is known of it.
+        request: What is known of it; it has a chain, or a key at least.
         book: What is known of the targets.
         now_ns: Monotonic time.
 
@@ -45,8 +48,12 @@ def pick_kv_aware(
     """
     chain, length = request.chain, request.characters
     key = book.homes.key(chain, len(candidates))
-    scores = weights(request.key or 0 if key is None else key, candidates)
+    if key is None:
+        key = request.key
+        assert key is not None, "a request without any text has no home"
+    scores = weights(key, candidates)
     home = scores.index(max(scores))
+    book.index.fade(now_ns)
     depths = _depths(candidates, book, chain)
     costs = _costs(candidates, book, length=length, depths=depths, home=home, now_ns=now_ns)
     least = min(costs)
@@ -55,12 +62,7 @@ def pick_kv_aware(
         ties = [position for position, cost in enumerate(costs) if cost == least]
         best = max(ties, key=scores.__getitem__)
     depth = depths.get(best, 0)
-    if depth:
-        reason = Reason.CACHED
-    elif not chain and request.key is None:
-        return candidates[best], Reason.NO_KEY, -1, 0
-    else:
-        reason = Reason.HOME if best == home else Reason.LOAD
+    reason = Reason.CACHED if depth else Reason.HOME if best == home else Reason.LOAD
     return candidates[best], reason, rank(scores, best), depth
 
 
@@ -70,7 +72,18 @@ def _depths(candidates: Sequence[TargetRow], book: KvBook, chain: Sequence[int])
     if not found:
         return {}
     bits = [row.shelf.bit for row in candidates if row.shelf is not None]
-    return {position: held for mask, held in found for position, bit in enumerate(bits) if bit & mask}
+    if len(found) <= _SCANS_MAX:
+        return {position: held for mask, held in found for position, bit in enumerate(bits) if bit & mask}
+    positions = {bit: position for position, bit in enumerate(bits)}
+    depths = {}
+    for mask, held in found:
+        left = mask
+        while left:
+            bit = left & -left
+            left ^= bit
+            if bit in positions:
+                depths[positions[bit]] = held
+    return depths
 
 
 def _costs(
