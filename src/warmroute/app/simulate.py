@@ -14,6 +14,7 @@ from pathlib import Path
 
 from warmroute.core.errors import ConfigurationError
 from warmroute.sim.cases import CASES
+from warmroute.sim.faults import faults_of
 from warmroute.sim.metrics import metrics_of
 from warmroute.sim.policies import POLICIES
 from warmroute.sim.recordings import recording
@@ -171,8 +172,8 @@ def _done(job: Job, parameters: Parameters, run: Run) -> Done:
     values = asdict(metrics_of(run, warmup_ns=warmup_ns))
     row: Row = {"case": job.shown, "policy": job.policy, "seed": job.seed, **values}
     more = {"goodput_share": goodput_share(run, warmup_ns=warmup_ns)}
-    if parameters.text("fault"):
-        at_ns = parameters.ns("fault_s") or parameters.end_ns // 2
+    at_ns = changed_ns(parameters)
+    if at_ns is not None:
         more |= asdict(change_of(run, at_ns=at_ns, warmup_ns=warmup_ns))
     return Done(
         job,
@@ -181,6 +182,18 @@ def _done(job: Job, parameters: Parameters, run: Run) -> Done:
         ttft_quantiles(run, warmup_ns=warmup_ns) if job.curves else (),
         course_of(run, warmup_ns=warmup_ns) if job.course else None,
     )
+
+
+def changed_ns(parameters: Parameters) -> int | None:
+    """Return when the first fault that was asked for happens; None without one."""
+    faults = faults_of(
+        parameters.text("fault"),
+        at_ns=parameters.ns("fault_s") or parameters.end_ns // 2,
+        instance=parameters.whole("fault_instance"),
+        notice_ns=parameters.ns("fault_notice_ms"),
+        instances=parameters.whole("instances"),
+    )
+    return min((fault.at_ns for fault in faults), default=None)
 
 
 def run_all(jobs: Sequence[Job], *, processes: int) -> Iterator[Done | Broken]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warmroute.app.outputs import directory, write
-from warmroute.app.simulate import Done, Job, scenario_of
+from warmroute.app.simulate import Done, Job, changed_ns, scenario_of
 from warmroute.report.case import ROUTERS_MARK, Case, mean_quantiles
 from warmroute.report.figures import figures, image
 from warmroute.sim.suite import ROUTERS, ROUTERS_SUFFIX
@@ -25,7 +25,7 @@ def _case(name: str, done: Sequence[Done]) -> Case:
     for each in done:
         if each.quantiles and not _several(each.job):
             quantiles.setdefault(each.job.policy, []).append(each.quantiles)
-    change_s = parameters.number("fault_s") or parameters.number("duration_s") / 2
+    at_ns = changed_ns(parameters)
     return Case(
         name=name,
         title=scenario.title,
@@ -34,7 +34,7 @@ def _case(name: str, done: Sequence[Done]) -> Case:
         quantiles={policy: mean_quantiles(seeds) for policy, seeds in quantiles.items()},
         courses={each.job.policy: each.course for each in reversed(done) if each.course},
         warmup_s=parameters.number("warmup_s"),
-        change_s=change_s if parameters.text("fault") else None,
+        change_s=None if at_ns is None else at_ns / 1e9,
     )
 
 

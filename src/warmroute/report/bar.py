@@ -13,7 +13,7 @@ from warmroute.report.simulation import Estimate, Row, estimate, paired_change
 from warmroute.sim.suite import CANDIDATES, KV_AWARE, PREFIX_AWARE, SubCase
 
 LEAST_OUTSTANDING = RoutingStrategy.LEAST_OUTSTANDING_REQUESTS.value
-HARMLESS = ("do-no-harm", "bursts")
+HARMLESS = ("do-no-harm", "bursts", "mt-bench")
 """Cases in which nothing can be gained."""
 STEADY_CASES = ("aws-long", "aws-short", "skew")
 """Cases in which a change of the fleet must not be felt; in the others it is only reported."""

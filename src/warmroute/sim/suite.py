@@ -124,7 +124,7 @@ def _changed(sub_case: SubCase, *, at_s: float, warmup_s: float) -> Iterator[Sub
 
 
 def _short() -> Iterator[SubCase]:
-    yield _sub("aws-long@14", clients=14, duration_s=480, warmup_s=60)
+    yield _sub("aws-long@14", clients=14, duration_s=900, warmup_s=60)
     busy = _sub("aws-long@112", clients=112, duration_s=120, warmup_s=30)
     yield from (busy, _small(busy))
     yield _sub("aws-short@140", clients=140, duration_s=150, warmup_s=30)
@@ -134,8 +134,8 @@ def _short() -> Iterator[SubCase]:
     yield _sub("pressure@12", qps=12, duration_s=150, warmup_s=60)
     mooncake = _sub("mooncake@2x", speed=2, duration_s=420, warmup_s=60, start_max_s=2600)
     yield from (mooncake, _small(mooncake, instances=8))
-    yield _sub("agents@100", sessions=100, duration_s=600, warmup_s=150)
-    yield _small(_sub("agents@50", sessions=50, duration_s=600, warmup_s=150))
+    yield _sub("agents@100", sessions=100, duration_s=1200, warmup_s=200)
+    yield _small(_sub("agents@50", sessions=50, duration_s=1200, warmup_s=200))
     harmless = _sub("do-no-harm@56", clients=56, duration_s=90, warmup_s=15)
     yield from (harmless, _small(harmless, duration_s=60))
     yield _sub("bursts@1x", speed=1, duration_s=480, warmup_s=30, start_max_s=2600)
@@ -144,9 +144,16 @@ def _short() -> Iterator[SubCase]:
     yield from (skew, _small(skew))
     hot = _sub("hot@56", clients=56, duration_s=120, warmup_s=30)
     yield from (hot, _small(hot, duration_s=80))
-    popular = _sub("prefixes@112", zipf=0.8, clients=112, duration_s=100, warmup_s=30)
+    popular = _sub("prefixes@112", zipf=0.8, clients=112, duration_s=80, warmup_s=25)
     yield _with(popular, "+quarter", cache_scale=0.25)
     yield _small(popular)
+    yield _sub("mt-bench@56", clients=56, duration_s=60, warmup_s=10)
+    yield _sub("updates@140", clients=140, duration_s=180, warmup_s=40)
+    yield _sub("tenants@56", clients=56, duration_s=90, warmup_s=20)
+    yield _sub("waves@14", qps=14, duration_s=160, warmup_s=40)
+    yield _sub(
+        "autoscaling@12", qps=12, period_s=400, duration_s=400, warmup_s=40, scale_every_s=20, start_s=30
+    )
     yield from _changed(_sub("aws-long@28", clients=28), at_s=120, warmup_s=45)
     yield from _changed(_sub("aws-short@140", clients=140), at_s=90, warmup_s=30)
     yield from _changed(_sub("skew@0.25x", speed=0.25), at_s=30, warmup_s=8)
@@ -195,6 +202,13 @@ def _sizes() -> Iterator[SubCase]:
         yield _sub(f"bursts@{speed}x", speed=speed, spread_s=3, warmup_s=60 / speed)
     yield _sub("skew@1x", duration_s=60, warmup_s=15)
     yield _sub("hot@56", clients=56, duration_s=400, warmup_s=60)
+    yield _sub("mt-bench@56", clients=56, duration_s=240, warmup_s=30)
+    yield _sub("rag@14", clients=14, duration_s=900, warmup_s=120)
+    for name in ("chat", "updates"):
+        yield _sub(f"{name}@280", clients=280, duration_s=360, warmup_s=60)
+    yield _sub("tenants@56", clients=56, duration_s=360, warmup_s=60)
+    yield _sub("waves@14", qps=14, duration_s=480, warmup_s=60)
+    yield _sub("autoscaling@12", qps=12)
     popular = _sub("prefixes@112", zipf=0.8, clients=112, duration_s=400, warmup_s=60)
     yield from (popular, _with(popular, "+quarter", cache_scale=0.25))
     yield _with(_sub("agents@100", sessions=100, duration_s=1800, warmup_s=300), "+quarter", cache_scale=0.25)

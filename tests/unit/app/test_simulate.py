@@ -9,6 +9,7 @@ from warmroute.app.simulate import (
     FIELDS,
     Broken,
     Job,
+    changed_ns,
     data_directory,
     in_order,
     run_all,
@@ -100,6 +101,20 @@ def test_what_a_change_of_the_fleet_did_is_told_where_there_was_one():
     more = run_job(job(overrides=(*QUICK, ("fault", "add")))).more
     assert more["ttft_p99_before_ms"] > 0
     assert more["ttft_p99_after_ms"] > 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "at_s"),
+    [
+        ({}, None),
+        ({"fault": "kill"}, 2.5),
+        ({"fault": "add", "fault_s": "1"}, 1),
+        ({"fault": "add@4,drain@3:1"}, 3),
+    ],
+)
+def test_the_first_change_that_was_asked_for_is_the_one_that_is_told_of(overrides, at_s):
+    _, parameters = scenario_of(job(overrides=(*QUICK, *overrides.items())))
+    assert changed_ns(parameters) == (None if at_s is None else at_s * 1e9)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_the_list_names_policies_and_the_suite():
         "policies: RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE, KV_AWARE, KV_AWARE:estimated\n" in text
     )
     assert "policies of other projects: round-robin, " in text
-    assert "  aws-long@14                clients=14 duration_s=480 warmup_s=60\n" in text
+    assert "  aws-long@14                clients=14 duration_s=900 warmup_s=60\n" in text
     assert "sub-cases; `list suite` shows them" in text
     assert "agents@300" not in text
     assert "agents@300" in run("list", "suite").stdout
