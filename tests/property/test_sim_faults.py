@@ -32,6 +32,7 @@ TROUBLES = st.fixed_dictionaries(
         "signal_ns": st.sampled_from([0, 50_000_000, 10**9]),
         "signal_loss": st.sampled_from([0.1, 0.9]),
         "signal_resync_ns": st.sampled_from([1, 200_000_000]),
+        "metrics_ns": st.sampled_from([50_000_000, 10**9]),
         "patience_ns": st.sampled_from([1, 40_000_000, 400_000_000]),
         "timeout_ns": st.sampled_from([1, 60_000_000, 400_000_000]),
         "jitter": st.sampled_from([0.1, 0.8]),

@@ -75,6 +75,21 @@ class Finished:
 Output = FirstToken | Finished
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an engine's metrics say.
+
+    Attributes:
+        running: Sequences that are being computed.
+        waiting: Sequences in its queue.
+        cache_use: Share of its blocks that running sequences occupy, 0 to 1.
+    """
+
+    running: int
+    waiting: int
+    cache_use: float
+
+
 class _Batch:
     """Steps under way: one with prompt chunks, or any number without."""
 
@@ -158,6 +173,11 @@ class Engine:
         else:
             self._cut_short(now_ps)
             sequence.aborted = self._aborted = True
+
+    @property
+    def load(self) -> Load:
+        """Its metrics now."""
+        return Load(len(self.running), len(self.waiting), self.cache.used / self.cache.blocks)
 
     @property
     def ends_ps(self) -> int | None:

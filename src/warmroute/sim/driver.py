@@ -25,6 +25,7 @@ from warmroute.sim.happenings import (
     Happening,
     NotReached,
     PatienceEnds,
+    Polled,
     Reached,
     RequestHappening,
     StepsEnd,
@@ -85,6 +86,7 @@ class Simulation:
         self._ideal = PrefixCache(IDEAL_BLOCKS)
         self._dirty: dict[Instance, None] = {}
         self._listed: Iterator[Arrival] = iter(())
+        self._coming = 0
         self._ended = dict.fromkeys(OUTCOMES, 0)
         # Whether anything has happened since the last check that leases could have changed with.
         self._touched = True
@@ -99,6 +101,8 @@ class Simulation:
             self._agenda.add(fault.at_ns, fault)
         self._listed = iter(self._setup.source.first())
         self._next_listed()
+        if self._setup.metrics_ns and self._signals.wanted:
+            self._agenda.add(0, Polled())
         agenda = self._agenda
         while len(agenda):
             self._happen(agenda.next())
@@ -125,6 +129,8 @@ class Simulation:
                 self._watch(chooser)
             case Told():
                 self._tell()
+            case Polled():
+                self._poll()
             case Fault():
                 self._fault(event)
 
@@ -132,6 +138,7 @@ class Simulation:
     def _happen_to_request(self, event: RequestHappening) -> None:
         match event:
             case Came(arrival, from_list):
+                self._coming -= 1
                 self._came(arrival)
                 if from_list:
                     self._next_listed()
@@ -149,7 +156,11 @@ class Simulation:
     def _next_listed(self) -> None:
         arrival = next(self._listed, None)
         if arrival is not None:
-            self._agenda.add(max(arrival.at_ns, self._agenda.now_ns), Came(arrival, from_list=True))
+            self._comes(arrival, from_list=True)
+
+    def _comes(self, arrival: Arrival, *, from_list: bool) -> None:
+        self._coming += 1
+        self._agenda.add(max(arrival.at_ns, self._agenda.now_ns), Came(arrival, from_list=from_list))
 
     def _came(self, arrival: Arrival) -> None:
         record = Record(len(self.run.records), arrival)
@@ -322,7 +333,7 @@ class Simulation:
         self.run.ended_ns = now_ns
         resumes_ns = now_ns if outcome in ("completed", "cancelled") else now_ns + REST_NS
         for following in self._setup.source.after(record.arrival, resumes_ns):
-            self._agenda.add(following.at_ns, Came(following, from_list=False))
+            self._comes(following, from_list=False)
 
     # --- the fleet --------------------------------------------------------------------------
     def _new_instance(self, number: int) -> Instance:
@@ -346,6 +357,12 @@ class Simulation:
         targets = tuple(each.target for each in self._instances if each.target is not None)
         for chooser in self._choosers:
             chooser.apply_targets(self._version, targets)
+
+    def _poll(self) -> None:
+        for instance in self._instances:
+            self._signals.poll(instance, self._agenda.now_ns)
+        if self._coming or sum(self._ended.values()) < len(self.run.records):
+            self._agenda.add(self._agenda.now_ns + self._setup.metrics_ns, Polled())
 
     def _tell_adapters(self, instance: Instance) -> None:
         """Let the routers know, sooner or later, which adapters an engine has."""

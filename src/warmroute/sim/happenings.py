@@ -67,6 +67,11 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Polled:
+    """The routers poll every engine's metrics."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeadlineEnds:
     """Something is due in a router."""
 
@@ -74,4 +79,4 @@ class DeadlineEnds:
 
 
 RequestHappening = Came | Reached | NotReached | PatienceEnds | TimeoutEnds
-Happening = RequestHappening | StepsEnd | Told | DeadlineEnds | Fault | Signal
+Happening = RequestHappening | StepsEnd | Told | Polled | DeadlineEnds | Fault | Signal

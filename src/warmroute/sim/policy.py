@@ -10,6 +10,7 @@ from warmroute.core.events import AttemptEvent, CacheCleared, EventsLost, TextBl
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, VariantName
 from warmroute.engine.prefix_cache import BlockEvent, BlocksStored
+from warmroute.engine.scheduler import Load
 from warmroute.routing.books import KV_TUNING
 from warmroute.routing.key import text_key
 from warmroute.routing.kvbook import KvTuning
@@ -53,6 +54,7 @@ class News:
         events: In order; blocks of the engine's own size.
         lost: Something before these was not heard of.
         snapshot: The events are everything there is in the cache, as if it had been empty before.
+        load: The engine's metrics, when it was polled for them; there are no events then.
     """
 
     target_id: str
@@ -60,6 +62,7 @@ class News:
     events: tuple[BlockEvent, ...]
     lost: bool = False
     snapshot: bool = False
+    load: Load | None = None
 
 
 class Chooser(Protocol):

@@ -21,6 +21,7 @@ class Setup:
         signal_ns: How old what engines tell of their caches is when routers hear it.
         signal_loss: Share of what they tell that a router does not get, 0 to 1.
         signal_resync_ns: From noticing that until the engine has answered with everything it has; 0 = never.
+        metrics_ns: Routers poll engines' metrics so often; 0 = never.
         patience_ns: A client without a first token by then gives up; 0 = never.
         timeout_ns: A router without a first token by then, from the decision, gives up; 0 = never.
         jitter: Sigma of the logarithm of a factor on the time of every step.
@@ -38,6 +39,7 @@ class Setup:
     signal_ns: int = 0
     signal_loss: float = 0.0
     signal_resync_ns: int = 0
+    metrics_ns: int = 0
     patience_ns: int = 0
     timeout_ns: int = 0
     jitter: float = 0.0

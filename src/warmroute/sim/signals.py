@@ -2,7 +2,8 @@
 
 An engine tells what changed in batches, one for everything of an instant. Every router hears them by
 itself and may miss some that others get. It finds out with the next batch of that engine, as by a gap
-in sequence numbers, and may then ask for all that the engine has.
+in sequence numbers, and may then ask for all that the engine has. Metrics are polled; nobody notices a
+poll that got lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -105,6 +106,17 @@ class Signals:
         self._tell(tuple(hear), instance, news, now_ns)
         late = News(target.target_id, target.generation, events, lost=True)
         self._tell(tuple(after_gap), instance, late, now_ns)
+
+    def poll(self, instance: Instance, now_ns: int) -> None:
+        """Tell the routers, sooner or later or never, what an engine's metrics say."""
+        target = instance.target
+        if target is None or not instance.alive:
+            return
+        hear = self._all
+        if self._loss:
+            hear = tuple([router for router in hear if self._rng.random() >= self._loss])
+        news = News(target.target_id, target.generation, (), load=instance.engine.load)
+        self._tell(hear, instance, news, now_ns)
 
     def happen(self, signal: Signal, now_ns: int) -> None:
         """Let what was put off happen."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from warmroute.engine.adapters import AdapterSlots
 from warmroute.engine.jitter import Jitter
 from warmroute.engine.profile import PROFILES
-from warmroute.engine.scheduler import Engine, Finished, Sequence
+from warmroute.engine.scheduler import Engine, Finished, Load, Sequence
 from warmroute.engine.step import PS_PER_MS, StepCost
 
 BIG = PROFILES["llama-3.1-70b-8xh100"]
@@ -165,6 +165,15 @@ def test_planning_twice_or_idle_changes_nothing():
     ends = engine.ends_ps
     engine.plan(5)
     assert engine.ends_ps == ends
+
+
+def test_the_load_is_what_runs_what_waits_and_the_share_of_the_cache_in_use():
+    engine = Engine(replace(BIG, kv_blocks=100, sequences_max=1))
+    assert engine.load == Load(0, 0, 0.0)
+    engine.submit(sequence(1, prompt=320), 0)
+    engine.submit(sequence(2), 0)
+    engine.plan(0)
+    assert engine.load == Load(1, 1, 0.2)
 
 
 # --- the published sanity points, by the engine itself ----------------------------------------

@@ -208,6 +208,31 @@ def test_requests_for_an_adapter_go_to_an_instance_that_has_it():
     assert result.adapter_loads == 2
 
 
+@pytest.mark.parametrize("signal_ns", [0, 50 * MS, NS_PER_S])
+def test_polls_end_with_the_requests(signal_ns):
+    setup = Setup(BIG, 2, busy(seconds=1), metrics_ns=100 * MS, signal_ns=signal_ns)
+    simulation = Simulation(setup, choosers("KV_AWARE"), Random(1))
+    *_, end = simulation.steps()
+    assert end < simulation.run.ended_ns + 100 * MS + signal_ns
+
+
+def test_routers_that_want_it_poll_metrics_while_something_goes_on():
+    class Watched(Leaky):
+        def learn(self, news, now_ns):
+            if news.load is not None:
+                heard.append((now_ns, news.load.running))
+            self.inner.learn(news, now_ns)
+
+    heard = []
+    setup = Setup(BIG, 1, recorded(0, output=20), metrics_ns=100 * MS, signal_ns=50 * MS)
+    (record,) = run(setup, [Watched(choosers("KV_AWARE")[0])]).records
+    assert heard[:3] == [(50 * MS, 0), (150 * MS, 1), (250 * MS, 1)]
+    assert heard[-1][0] < record.ended_ns + 200 * MS
+    heard.clear()
+    run(setup, [Watched(choosers("RANDOM")[0])])
+    assert heard == []
+
+
 # --- faults -----------------------------------------------------------------------------------
 
 
@@ -314,8 +339,8 @@ def troubled():
     source = Partitioned(busy(clients=12), Random(5), adapters=4, salts=2)
     return Setup(
         replace(BIG, kv_blocks=2_000), 3, source, faults=faults, adapter_slots=2,
-        signal_ns=50 * MS, signal_loss=0.2, signal_resync_ns=100 * MS, patience_ns=600 * MS,
-        timeout_ns=800 * MS, jitter=0.1, adapter_load_ns=50 * MS, seed=3,
+        signal_ns=50 * MS, signal_loss=0.2, signal_resync_ns=100 * MS, metrics_ns=70 * MS,
+        patience_ns=600 * MS, timeout_ns=800 * MS, jitter=0.1, adapter_load_ns=50 * MS, seed=3,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from warmroute.engine.prefix_cache import BlocksStored
 from warmroute.engine.profile import PROFILES
-from warmroute.engine.scheduler import Engine
+from warmroute.engine.scheduler import Engine, Load
 from warmroute.sim.clock import Agenda
 from warmroute.sim.instance import Instance
 from warmroute.sim.signals import Signals
@@ -140,6 +140,27 @@ def test_after_a_gap_the_engine_tells_all_it_has():
     assert (at, news.snapshot, news.lost) == (120 * MS, True, False)
     assert missed.known == other.known == wire.content == {100, 101, 200, 201, 202}
     assert not any(news.snapshot for _, news in other.heard)
+
+
+def test_metrics_are_heard_late_or_never_and_leave_no_gap():
+    wire = Wire(listeners=2, delay_ns=10 * MS, loss=0.5, rng=Drawn(0.1, 0.9))
+    wire.signals.poll(wire.instance, 0)
+    wire.let_happen()
+    missed, other = wire.listeners
+    ((at, news),) = other.heard
+    assert (at, news.load, news.events, news.lost) == (10 * MS, Load(0, 0, 0.0), (), False)
+    assert missed.heard == []
+
+
+@pytest.mark.parametrize("state", ["gone", "dead"])
+def test_an_instance_that_does_not_answer_has_no_metrics(state):
+    wire = Wire()
+    if state == "gone":
+        wire.instance.target = None
+    else:
+        wire.instance.alive = False
+    wire.signals.poll(wire.instance, 0)
+    assert wire.listeners[0].heard == []
 
 
 def test_an_empty_cache_is_told_as_empty():
