@@ -11,7 +11,7 @@ CPU_S_MAX = 60
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["RANDOM", "PREFIX_AWARE"])
+@pytest.mark.parametrize("policy", ["RANDOM", "PREFIX_AWARE", "KV_AWARE"])
 def test_an_hour_of_aws_long_takes_at_most_a_minute_of_one_core(policy):
     case = CASES["aws-long"]
     began = time.process_time()
