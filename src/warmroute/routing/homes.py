@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 WINDOW = 1024
 """Requests in one of the two windows over which shares are counted, at least."""
+HITS = 16
+"""Requests with a start just popular enough in a window, at least: fewer are above or below by chance, and
+the homes of such starts would change every few windows."""
 COUNT_MIN = 8
 """Requests with a start before it may be called popular: the first few say nothing."""
 
@@ -55,7 +58,7 @@ class Homes:
                 break
             length = min(2 * length, end)
         self._seen_now += 1
-        if self._seen_now >= max(WINDOW, round(4 / limit)):
+        if self._seen_now >= max(WINDOW, round(HITS / limit)):
             self._turn(limit)
         return block
 
