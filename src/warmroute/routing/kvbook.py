@@ -37,10 +37,10 @@ class KvTuning:
     """
 
     anchor: float = 0.1
-    price: float = 1.0
+    price: float = 0.5
     blind: float = 1.0
-    harm: float = 0.05
-    decode: float = 2e-4
+    harm: float = 0.03
+    decode: float = 5e-5
     spread: float = 4.0
 
 
@@ -132,10 +132,15 @@ class KvBook:
         return self._computed / self._took_ns if self._took_ns else 0.0
 
     def pending(self, shelf: Shelf, now_ns: int) -> float:
-        """Return how many characters of prompts a target has still to compute, as far as is known."""
-        if not shelf.pending or not shelf.clear_ns:
+        """Return how many characters of prompts a target has still to compute, as far as is known.
+
+        It is what an engine at the usual rate would have left; all of it when that should have been done by
+        now: an engine that is late is stalled, by a full cache for example.
+        """
+        left_ns = shelf.clear_ns - now_ns
+        if left_ns <= 0 or not shelf.pending:
             return shelf.pending
-        return min(shelf.pending, max(0, shelf.clear_ns - now_ns) * self.rate)
+        return min(shelf.pending, left_ns * self.rate)
 
     def rule(self, home: Shelf | None) -> "Rule":
         """Return the numbers of the cost for a request with this home.
