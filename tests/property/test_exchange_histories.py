@@ -20,7 +20,7 @@ from warmroute.core.fleet import NativeMapping, Routing, RoutingStrategy, Target
 from warmroute.core.limits import ATTEMPTS_MAX, WHOLE_ANSWER_BYTES_MAX
 from warmroute.dataplane.ports import Underway
 
-CHAT = b'{"model": "llm", "messages": [{"role": "user", "content": "hello"}]}'
+CHAT = b'{"model": "llm", "messages": [{"role": "user", "content": "%s"}]}' % (b"hello " * 600)
 PATHS = {
     "native": "/endpoints/llm/invocations",
     "stream": "/endpoints/llm/invocations-response-stream",
@@ -40,6 +40,7 @@ PIECES = {
     "half a character": b"\xc3",
     "loading": b"still Loading the model",
     "long": b"x" * 70_000,
+    "usage": b'data: {"usage": {"prompt_tokens": 900, "prompt_tokens_details": {"cached_tokens": 800}}}\n\n',
 }
 CAUSES = [
     FailureCause.CONNECT_FAILED,
@@ -50,7 +51,14 @@ CAUSES = [
 ]
 
 routings = st.sampled_from(
-    [Routing(), Routing(RoutingStrategy.LEAST_OUTSTANDING_REQUESTS), PREFIX_AWARE, PREFIX_AWARE]
+    [
+        Routing(),
+        Routing(RoutingStrategy.LEAST_OUTSTANDING_REQUESTS),
+        PREFIX_AWARE,
+        PREFIX_AWARE,
+        Routing(RoutingStrategy.KV_AWARE),
+        Routing(RoutingStrategy.KV_AWARE),
+    ]
 )
 states = st.sampled_from([TargetState.IN_SERVICE] * 4 + [TargetState.DRAINING, TargetState.STARTING])
 natives = st.sampled_from([NativeMapping.AUTO, NativeMapping.AUTO, *NativeMapping])
@@ -418,6 +426,15 @@ class Exchanges(RuleBasedStateMachine):
         in_flight = [row[1] for row in router.targets().values()]
         assert all(count >= 0 for count in in_flight)
         assert sum(in_flight) <= len(serving)
+
+    @invariant()
+    def what_kv_aware_waits_for_is_of_open_exchanges(self):
+        for book in self.bench.router._books():
+            for row in book.rows.values():
+                assert (row.shelf is not None) == (book.kv is not None and not row.gone)
+                if row.shelf is not None:
+                    assert row.shelf.pending >= 0
+                    assert row.in_flight or row.shelf.pending == row.shelf.resident == 0
 
     @invariant()
     def every_open_exchange_has_one_call(self):

@@ -52,7 +52,8 @@ class Completed(Struct, frozen=True, gc=False):
 
     Attributes:
         lease: Of the attempt.
-        prompt_tokens: Length of the prompt as the engine reports it; -1 when it did not.
+        prompt_tokens: Length of the prompt as the engine reports it; -1 when it did not, 0 when it
+            has computed nothing of it.
         cached_tokens: How many of these it found in its cache; -1 when it did not say.
         output_tokens: Length of the answer, likewise.
     """
@@ -151,6 +152,11 @@ class Invocation(Struct, gc=False):
     cause: str = ""
     bytes_in: int = 0
     bytes_out: int = 0
+    prompt_tokens: int = -1
+    """As the engine reports them, under KV_AWARE; -1 otherwise, and when it does not."""
+    cached_tokens: int = -1
+    """How many of these it found in its cache, likewise."""
+    output_tokens: int = -1
     dispatched_ns: int = 0
     first_byte_ns: int = 0
     ended_ns: int = 0

@@ -64,6 +64,16 @@ WHOLE_ANSWER_BYTES_MAX: Final = 1024 * 1024
 gets an error that no SDK sends again, instead of a connection that ends too early, which all of them do."""
 ERROR_BODY_BYTES_MAX: Final = 64 * 1024
 """How much of an instance's error body is quoted to the caller."""
+ANSWER_START_BYTES: Final = 1024
+"""How much of an answer's start is kept, to read what only the first event says of the prompt's tokens."""
+ANSWER_END_BYTES: Final = 4096
+"""How much of its end, to read what the engine says there; a list of calls of tools may follow it."""
+USAGE_SEARCHED_BYTES_MAX: Final = 64 * 1024
+"""How far from the end of a whole answer that is looked for: beyond, it is only searched for nothing."""
+USAGE_BYTES_MAX: Final = 4096
+"""The object in which an engine counts tokens: some hundred bytes in all known engines."""
+TOKENS_REPORTED_MAX: Final = 1_000_000_000
+"""Tokens of one prompt or answer that an engine may report: a hundred times the longest contexts."""
 
 # --- Routing --------------------------------------------------------------------------------
 PREFIX_LENGTH_MIN: Final = 1024

@@ -12,6 +12,7 @@ from warmroute.core.fleet import NativeMapping, Target
 from warmroute.core.limits import CALLER_UNREAD_S, ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
 from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.dialects import is_event_stream, is_json
+from warmroute.dataplane.hearing import Hearing, listen
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Call, Downstream
 from warmroute.dataplane.stage import Stage
@@ -47,9 +48,9 @@ class Exchange:
 
     __slots__ = (
         "_asked_path", "_book", "_call", "_chunked", "_close", "_decision", "_desk", "_downstream", "_fields",
-        "_first_event", "_invocations_missing_on", "_keep_alive", "_kept", "_kept_bytes", "_lease", "_plan",
-        "_silent_until_ns", "_stage", "_status", "_tried", "_unread_since_ns", "chunks_allowed",
-        "deadline_ns", "record", "total_deadline_ns",
+        "_first_event", "_hearing", "_invocations_missing_on", "_keep_alive", "_kept", "_kept_bytes",
+        "_lease", "_plan", "_silent_until_ns", "_stage", "_status", "_tried", "_unread_since_ns",
+        "chunks_allowed", "deadline_ns", "record", "total_deadline_ns",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +74,7 @@ class Exchange:
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self._first_event: FirstEvent | None = None
+        self._hearing: Hearing | None = None
         self._asked_path = ""
         self._invocations_missing_on = ""
         self._chunked = False
@@ -170,6 +172,7 @@ class Exchange:
             self._stage = _ERROR
             return
         self.record.first_byte_ns = now_ns
+        self._hearing = listen(desk, self._lease, fields) if status < 300 else None
         short = is_json(fields) if length is None else length <= WHOLE_ANSWER_BYTES_MAX
         if short and not dialect.streams_frames:
             self._stage = _WHOLE
@@ -208,7 +211,7 @@ class Exchange:
             body = kept[0] if len(kept) == 1 else b"".join(kept)
             self._downstream.write(self._head(self._status, self._answer_fields(len(body))) + body)
             self.record.bytes_out = len(body)
-            self._complete()
+            self._complete(body)
         elif stage is _RELAY or (stage is _FIRST_EVENT and self._is_good(self._held().end())):
             self._complete()
         else:
@@ -265,6 +268,8 @@ class Exchange:
         self.record.bytes_out += len(data)
         dialect = self._plan.dialect
         self._downstream.write(dialect.chunk(data) if self._chunked else dialect.piece(data))
+        if self._hearing is not None:
+            self._hearing.piece(data)
 
     def _look(self, data: bytes) -> None:
         self._kept.append(data)
@@ -305,7 +310,7 @@ class Exchange:
             self._desk.observer.attempt_failed(target, FailureCause.SERVER_ERROR, again=False)
             self.record.cause = FailureCause.SERVER_ERROR.value
         else:
-            self._release(Completed(lease))
+            self._release(Completed(lease, prompt_tokens=0))
         self._fail(self._plan.dialect.model_failure(self._status, body))
 
     def _retry_without_invocations(self, target: Target) -> bool:
@@ -401,8 +406,10 @@ class Exchange:
         self._release(Cancelled(self._take_lease()))
         self._end_broken(Failure(Problem.REQUEST_TIMEOUT, "The response was not read in time."))
 
-    def _complete(self) -> None:
-        self._release(Completed(self._take_lease()))
+    def _complete(self, whole: bytes = b"") -> None:
+        lease, hearing = self._take_lease(), self._hearing
+        silent = Completed(lease, prompt_tokens=0 if self._status >= 300 else -1)
+        self._release(silent if hearing is None else hearing.completed(whole, self.record))
         if self._invocations_missing_on == self._target().target_id:
             self._desk.note_lacks_invocations(self._target())
         if self._chunked:

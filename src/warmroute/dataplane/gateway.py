@@ -5,14 +5,15 @@ A request is read once here; every later stage gets exactly the value it needs.
 
 import secrets
 from collections.abc import Callable
+from sys import maxsize
 
 import msgspec
 
 from warmroute.auth.principals import ANONYMOUS, Authenticator
-from warmroute.core.decision import RoutingRequest
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import Invocation
 from warmroute.core.fleet import Fleet
+from warmroute.dataplane.asking import native_request, openai_request
 from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.dialects import Native, NativeStream, OpenAI
 from warmroute.dataplane.exchange import Exchange
@@ -21,8 +22,7 @@ from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Downstream, Underway
 from warmroute.dataplane.routes import Route, RouteKind, match, speaks_openai
 from warmroute.dataplane.telling import Place
-from warmroute.routing.key import native_key, text_key
-from warmroute.routing.router import VariantBook
+from warmroute.routing.router import Router, VariantBook
 from warmroute.wire import awsjson, chat, http1, invocation, openai_errors, texts
 from warmroute.wire.chat import OpenAIRequest
 from warmroute.wire.http1 import Request
@@ -54,6 +54,7 @@ class Gateway:
         self._request_ids = _id_prefix()
         self._count = secrets.randbits(40)
         self._places: dict[str, Place] = {}
+        self._characters_max = 0
         self._answers: dict[str, _Answer] = {
             RouteKind.NATIVE.value: self._native,
             RouteKind.NATIVE_STREAM.value: self._native,
@@ -71,6 +72,7 @@ class Gateway:
             return False
         self._place = Place(region=fleet.region, account=fleet.account, endpoint="")
         self._places.clear()
+        self._characters_max = _characters_max(self._desk.router)
         self._authenticator = Authenticator(fleet.access_keys, fleet.api_keys, fleet.region)
         self._desk.forget_targets_but(set(self._desk.router.targets()))
         return True
@@ -133,18 +135,19 @@ class Gateway:
         if read.session_id is not None:
             text = "SessionId: stateful sessions are not supported by warmroute yet; leave the member out."
             return Failure(Problem.BAD_REQUEST, text)
-        component = read.inference_component or ""
-        key = None
-        if book.prefix_length:
-            head = book.head_of(component)
-            key = native_key(head, request.body, book.prefix_length, read.prefix_aware_id or "")
+        asked = native_request(
+            book,
+            request.body,
+            prefix_aware_id=read.prefix_aware_id or "",
+            component=read.inference_component or "",
+        )
         place = self._place_of(book)
         kind = NativeStream if streaming else Native
         plan = Plan(
             place=place,
             body=request.body,
             dialect=kind(request=read, request_id=record.request_id, place=place),
-            request=RoutingRequest(key=key, component=component),
+            request=asked,
             first_byte_ns=self._desk.first_byte_native_ns,
             total_ns=self._desk.native_stream_total_ns if streaming else None,
             explain=EXPLAIN in request.headers,
@@ -163,7 +166,8 @@ class Gateway:
         if isinstance(book, Failure):
             return book
         assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
-        read = chat.read(request.body, route.body_kind, book.prefix_length)
+        wanted = len(request.body) if book.wants_chain else book.prefix_length
+        read = chat.read(request.body, route.body_kind, wanted)
         if isinstance(read, Failure):
             return read
         component = route.component or ""
@@ -177,7 +181,8 @@ class Gateway:
             return principal
         record.principal = principal
         assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
-        read = chat.read(request.body, route.body_kind, self._longest_prefix())
+        # Only the body says for which endpoint it is: it is read once, as far as any of them wants.
+        read = chat.read(request.body, route.body_kind, min(self._characters_max, len(request.body)))
         if isinstance(read, Failure):
             return read
         if not read.model:
@@ -200,9 +205,6 @@ class Gateway:
         read: OpenAIRequest,
         component: str,
     ) -> Underway | None:
-        key = None
-        if book.prefix_length:
-            key = text_key(book.head_of(component), read.text, book.prefix_length, read.cache_key or "")
         place = self._place_of(book)
         plain = route.endpoint is None
         assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
@@ -218,7 +220,7 @@ class Gateway:
             place=place,
             body=request.body,
             dialect=dialect,
-            request=RoutingRequest(key=key, component=component),
+            request=openai_request(book, read, names_endpoint=plain, component=component),
             first_byte_ns=self._desk.first_byte_openai_ns,
             path=route.upstream_path,
             names_model=plain,
@@ -311,10 +313,6 @@ class Gateway:
             self._places[book.endpoint] = place
         return place
 
-    def _longest_prefix(self) -> int:
-        endpoints = self._desk.router.endpoints.values()
-        return max((b.prefix_length for e in endpoints for b in e.variants.values()), default=0)
-
     def _endpoints_told(self) -> str:
         names = sorted(self._desk.router.endpoints)
         if not names:
@@ -363,6 +361,12 @@ class Gateway:
         record.ended_ns = self._desk.clock.now_ns()
         self._desk.observer.invocation_ended(record)
         downstream.finish(close=close)
+
+
+def _characters_max(router: Router) -> int:
+    """Return how many characters of a prompt some variant wants; without bound for a chain."""
+    books = [book for endpoint in router.endpoints.values() for book in endpoint.variants.values()]
+    return max((maxsize if book.wants_chain else book.prefix_length for book in books), default=0)
 
 
 def model_list(endpoints: list[str]) -> bytes:

@@ -35,6 +35,7 @@ from warmroute.wire.chat_shapes import (
     WholeMessage,
     decode_any,
     decode_members,
+    decode_salt,
     decode_start,
     decode_whole,
 )
@@ -43,6 +44,8 @@ KEY_VERSION: Final = 1
 """Version of the text extraction described above."""
 
 _UTF8_PIECE_BYTES: Final = 1024 * 1024  # validated piecewise, so that a large body needs no second copy
+_SCALARS: Final = ("model", "stream", "prompt_cache_key", "cache_salt")
+_SALT: Final = b"cache_salt"
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # no set: a type of any kind may be compared
 
 
@@ -68,12 +71,16 @@ class OpenAIRequest:
         cache_key: ``prompt_cache_key``; None when absent or not a string.
         model: ``model``; None when absent or not a string.
         stream: Whether ``stream`` is true.
+        tools: ``tools`` as they are spelt, no part of the text; empty when absent.
+        cache_salt: ``cache_salt``, by which vLLM partitions its cache; None when absent or not a string.
     """
 
     text: str
     cache_key: str | None
     model: str | None
     stream: bool
+    tools: bytes = b""
+    cache_salt: str | None = None
 
 
 _QUOTE: Final = ord('"')
@@ -109,7 +116,26 @@ def read(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIRequest | Fa
     except (msgspec.DecodeError, RecursionError) as error:
         return _malformed(body, error)
     _collect(text, fields, kind)
-    return OpenAIRequest(text.result(), fields.prompt_cache_key, fields.model, fields.stream is True)
+    return OpenAIRequest(
+        text.result(), fields.prompt_cache_key, fields.model, fields.stream is True,
+        bytes(fields.tools), fields.cache_salt,
+    )  # fmt: skip
+
+
+def cache_salt(body: bytes) -> str:
+    """Return the ``cache_salt`` of a body of any format; ``""`` for one without, or that is no JSON.
+
+    Args:
+        body: As it came.
+
+    Cost: 8 µs for 32 KB without one; `find` takes 35, and to decode the body 25.
+    """
+    if body.rfind(_SALT) < 0:
+        return ""
+    try:
+        return decode_salt(body).cache_salt
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
 
 
 def _too_many_parts(body: bytes) -> Failure | None:
@@ -158,7 +184,7 @@ def _read_unusual(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIReq
         return Failure(Problem.BAD_REQUEST, f"The request body must be a JSON object: {error}.")
     except (msgspec.DecodeError, RecursionError) as error:
         return _malformed(body, error)
-    values = {name: _value(raw[name]) for name in ("model", "stream", "prompt_cache_key") if name in raw}
+    values = {name: _value(raw[name]) for name in _SCALARS if name in raw}
     fields = Body[Message](
         prompt=raw.get("prompt", NO_VALUE),
         input=raw.get("input", NO_VALUE),
@@ -169,12 +195,14 @@ def _read_unusual(body: bytes, kind: BodyKind, characters_max: int) -> OpenAIReq
     _collect(text, fields, kind)
     if kind in (BodyKind.CHAT, BodyKind.MESSAGES):
         text.items(_value(raw.get("messages", NO_VALUE)))
-    model, cache_key = values.get("model"), values.get("prompt_cache_key")
+    model, cache_key, salt = [values.get(name) for name in ("model", "prompt_cache_key", "cache_salt")]
     return OpenAIRequest(
         text.result(),
         cache_key if isinstance(cache_key, str) else None,
         model if isinstance(model, str) else None,
         values.get("stream") in (True, 1),  # servers written with pydantic take 1 for true
+        bytes(raw.get("tools", NO_VALUE)),
+        salt if isinstance(salt, str) else None,
     )
 
 

@@ -38,9 +38,18 @@ class Body(Struct, Generic[AnyMessage], gc=False):
     model: str | None = None
     stream: bool | None = None
     prompt_cache_key: str | None = None
+    tools: Raw = NO_VALUE
+    cache_salt: str | None = None
+
+
+class Salted(Struct, gc=False):
+    """What partitions an engine's cache, of a body that is not read otherwise."""
+
+    cache_salt: str = ""
 
 
 decode_start: Final = msgspec.json.Decoder(Body[Message]).decode
 decode_whole: Final = msgspec.json.Decoder(Body[WholeMessage]).decode
 decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_salt: Final = msgspec.json.Decoder(Salted).decode
 decode_any: Final = msgspec.json.Decoder().decode

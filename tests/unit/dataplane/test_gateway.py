@@ -443,6 +443,34 @@ def test_the_plain_route_reads_no_more_text_than_the_endpoints_own_prefix_length
         assert home(bench, PLAIN, short) == home(bench, PLAIN, long) == home(bench, OPENAI, long)
 
 
+def test_kv_aware_gets_the_whole_prompt_on_every_route_also_beside_endpoints_that_want_less(bench):
+    kv = Routing(RoutingStrategy.KV_AWARE)
+    bench.gateway.apply_fleet(
+        fleet_of(of("llm", *EIGHT, routing=kv), of("other", target("o-1"), routing=PREFIX_AWARE))
+    )
+    for prompt in prompts(10):
+        chat = CHAT.replace(b"hello", prompt * 8)
+        asks = [(PLAIN, chat), (OPENAI, chat), (PLAIN, chat), (NATIVE, chat), (STREAM, chat)]
+        homes = [home(bench, *ask) for ask in asks]
+        reasons = [record.reason for record in bench.observer.ended[-5:]]
+        assert reasons[1:3] + reasons[4:] == ["cached"] * 3
+        assert len(set(homes[:3])) == len(set(homes[3:])) == 1
+    held = [
+        len(row.shelf.blocks) for row in bench.router.endpoints["llm"].variants["AllTraffic"].rows.values()
+    ]
+    assert sum(held) == 10 * (8 + 8)
+    assert sum(count > 0 for count in held) >= 5, "they are spread"
+
+
+def test_kv_aware_on_the_plain_route_is_not_confused_by_the_endpoints_that_want_less(bench):
+    longer = Routing(RoutingStrategy.PREFIX_AWARE, prefix_length=4096, concurrency_threshold=8)
+    bench.gateway.apply_fleet(fleet_of(of("llm", *EIGHT, routing=longer)))
+    alone = [home(bench, PLAIN, CHAT.replace(b"hello", prompt * 8)) for prompt in prompts(10)]
+    kv = of("kv", target("k-1"), routing=Routing(RoutingStrategy.KV_AWARE))
+    bench.gateway.apply_fleet(fleet_of(of("llm", *EIGHT, routing=longer), kv, version=2))
+    assert [home(bench, PLAIN, CHAT.replace(b"hello", prompt * 8)) for prompt in prompts(10)] == alone
+
+
 def test_a_chat_without_text_has_no_key(eight):
     home(eight, OPENAI, b'{"messages": []}')
     assert eight.observer.ended[0].reason == "no_key"

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from warmroute.core.errors import Failure, Problem
-from warmroute.wire.chat import BodyKind, OpenAIRequest, read, splice_model
+from warmroute.wire.chat import BodyKind, OpenAIRequest, cache_salt, read, splice_model
 
 ALL = 10**9
 
@@ -131,6 +131,51 @@ def test_every_kind_is_cut(characters_max):
 
 
 # --- The other members ---------------------------------------------------------------------------
+
+# --- What stands before the text, and beside it -------------------------------------------------
+
+
+ODD = [7, [], [{"content": 1}]]  # messages of another shape than their API's, and of its own
+
+
+@pytest.mark.parametrize("messages", [[{"content": "x"}], ODD])
+def test_tools_are_kept_as_they_are_spelt_and_are_no_part_of_the_text(messages):
+    tools = b'[ {"type":"function", "function":{"name":"f\\u00e9"}} ]'
+    spelt = b'{"messages": %s, "tools": %s}' % (body(messages), tools)
+    request = read(spelt, BodyKind.CHAT, ALL)
+    assert request.tools == tools
+    assert "function" not in request.text
+    assert read(body({"messages": messages}), BodyKind.CHAT, ALL).tools == b""
+
+
+@pytest.mark.parametrize("messages", [[{"content": "x"}], ODD])
+def test_a_cache_salt_is_read_unless_it_is_no_string(messages):
+    value = {"messages": messages, "cache_salt": "tenant-1"}
+    assert read(body(value), BodyKind.CHAT, ALL).cache_salt == "tenant-1"
+    assert read(body(value | {"cache_salt": 7}), BodyKind.CHAT, ALL).cache_salt is None
+    assert read(body({"messages": messages}), BodyKind.CHAT, ALL).cache_salt is None
+
+
+@pytest.mark.parametrize(
+    ("native", "salt"),
+    [
+        (b'{"prompt": "x", "cache_salt": "t"}', "t"),
+        (b'{"cache_salt": "a\\u00e9", "inputs": [1]}', "a\u00e9"),
+        (b'{"prompt": "x"}', ""),
+        (b'{"prompt": "the word \\"cache_salt\\""}', ""),
+        (b'{"inner": {"cache_salt": "t"}}', ""),
+        (b'{"cache_salt": null}', ""),
+        (b'{"cache_salt": 7}', ""),
+        (b'["cache_salt"]', ""),
+        (b"cache_salt", ""),
+        (b'{"cache_salt": "\xff"}', ""),
+        (b'{"cache_salt":' + b"[" * 100_000, ""),
+        (b"\x00\xff", ""),
+        (b"", ""),
+    ],
+)
+def test_the_salt_of_a_native_body_of_any_format(native, salt):
+    assert cache_salt(native) == salt
 
 
 @pytest.mark.parametrize("messages", [[], "a string: the unusual way"])
