@@ -211,7 +211,7 @@ class KvBook:
         shelf = visit.shelf
         shelf.resident -= visit.characters
         if visit.chain:
-            well = told is not None
+            well = told is not None and told.prompt_tokens != 0
             self.index.ended(shelf, visit.chain, now_ns, epoch=visit.epoch, well=well)
         if told is None:
             return
