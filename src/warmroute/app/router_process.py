@@ -253,6 +253,10 @@ class RouterProcess:
                     labels = (endpoint.name, book.name, row.target.target_id)
                     gauges[catalogue.IN_FLIGHT, labels] = row.in_flight
                     gauges[catalogue.EJECTED, labels] = float(row.health.ejected)
+                    if (shelf := row.shelf) is not None:
+                        gauges[catalogue.PENDING_CHARACTERS, labels] = shelf.pending
+                        gauges[catalogue.CACHE_BLOCKS, labels] = len(shelf.blocks)
+                        gauges[catalogue.CACHE_TRUST, (*labels, shelf.trust.value, shelf.why)] = 1.0
         self._fleet_client.counters(self._projection.snapshot(gauges))
 
 

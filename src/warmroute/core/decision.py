@@ -116,6 +116,22 @@ class Lease(Struct, gc=False):
     visit: object | None = None
 
 
+class Foreseen(Struct, frozen=True, gc=False):
+    """What KV_AWARE knew of the target when it decided.
+
+    Attributes:
+        blocks: Whole text blocks of the prompt.
+        held_blocks: How many of them, from the first on, the target was thought to hold in its cache.
+        pending_characters: Of prompts before this one that it had still to compute.
+        trust: How well its cache is known now.
+    """
+
+    blocks: int
+    held_blocks: int
+    pending_characters: int
+    trust: str
+
+
 class Assigned(Struct, frozen=True, gc=False):
     """A target was picked and reserved.
 

@@ -16,8 +16,7 @@ from warmroute.dataplane.hearing import Hearing, listen
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Call, Downstream
 from warmroute.dataplane.stage import Stage
-from warmroute.dataplane.telling import no_openai_shape, refused, told
-from warmroute.observe.receipt import receipt
+from warmroute.dataplane.telling import explained, no_openai_shape, refused, told
 from warmroute.routing.retry import may_try_again
 from warmroute.routing.router import VariantBook
 from warmroute.wire import http1, invocation
@@ -488,9 +487,7 @@ class Exchange:
         return fields
 
     def _explained(self) -> HeaderList:
-        if not self._plan.explain or self._decision is None:
-            return []
-        return [(b"x-warmroute-decision", receipt(self.record, self._decision.candidates))]
+        return explained(self._decision, self.record) if self._plan.explain else []
 
     def _head(self, status: int, fields: HeaderList) -> bytes:
         if self._close or not self._keep_alive:

@@ -1,12 +1,15 @@
-"""What a caller is told when an attempt failed or no target could be picked."""
+"""What a caller is told when an attempt failed, when no target could be picked, and of a decision."""
 
 from dataclasses import dataclass
 from typing import assert_never
 
-from warmroute.core.decision import NEW_SESSION, Refusal
+from warmroute.core.decision import NEW_SESSION, Assigned, Refusal
 from warmroute.core.errors import Failure, Problem
-from warmroute.core.events import FailureCause
+from warmroute.core.events import FailureCause, Invocation
+from warmroute.observe.receipt import receipt
+from warmroute.routing.explain import foreseen
 from warmroute.wire import texts
+from warmroute.wire.headers import HeaderList
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +104,10 @@ def no_openai_shape() -> Failure:
         "route: a JSON object with 'messages' (chat), 'prompt' (completion) or 'input' (embedding). It is "
         "none of these.",
     )
+
+
+def explained(decision: Assigned | None, record: Invocation) -> HeaderList:
+    """Return the header field with the receipt of the last decision; none where there was no decision."""
+    if decision is None:
+        return []
+    return [(b"x-warmroute-decision", receipt(record, decision.candidates, foreseen(decision.lease)))]

@@ -12,6 +12,9 @@ MEMBERS = {
     "first_byte_ms": "to the first byte of the instance's answer",
     "bytes_in": "request body",
     "bytes_out": "response body, before framing",
+    "prompt_tokens": "length of the prompt as the engine reports it; under KV_AWARE, as the next two",
+    "cached_tokens": "how many of these it had in its cache",
+    "output_tokens": "length of the answer",
     "in_flight": "requests on the target when it was picked",
     "rank": "place of the target in the key's order, 0 = home",
     "attempts": "tries made",
@@ -75,10 +78,17 @@ class AccessLines:
         if record.attempts:
             rank = f',"rank":{record.rank}' if record.rank >= 0 else ""
             attempts = f',"in_flight":{record.in_flight}{rank},"attempts":{record.attempts}'
+        tokens = ""
+        if record.prompt_tokens >= 0:
+            tokens = f',"prompt_tokens":{record.prompt_tokens}'
+            if record.cached_tokens >= 0:
+                tokens += f',"cached_tokens":{record.cached_tokens}'
+        if record.output_tokens >= 0:
+            tokens += f',"output_tokens":{record.output_tokens}'
         return (
             f'{{"time":{wall_s:.3f},"id":"{record.request_id}","status":{record.status},'
             f'"ms":{(record.ended_ns - started_ns) / 1e6:.3f}{first_byte},"bytes_in":{record.bytes_in},'
-            f'"bytes_out":{record.bytes_out}{attempts}{tail}'
+            f'"bytes_out":{record.bytes_out}{tokens}{attempts}{tail}'
         ).encode()
 
     def _keep(self, labels: tuple[str, ...]) -> str:

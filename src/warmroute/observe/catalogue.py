@@ -64,6 +64,26 @@ DURATION = Metric(
     "warmroute_duration_seconds", MetricKind.HISTOGRAM, (*_ENDPOINT, "route"),
     "From the whole request received to the end of the answer.",
 )  # fmt: skip
+PROMPT_TOKENS = Metric(
+    "warmroute_prompt_tokens_total", MetricKind.COUNTER, _TARGET,
+    "KV_AWARE: tokens of the prompts of which the engine reported how many it had in its cache.",
+)  # fmt: skip
+CACHED_TOKENS = Metric(
+    "warmroute_cached_tokens_total", MetricKind.COUNTER, _TARGET,
+    "KV_AWARE: how many of warmroute_prompt_tokens_total the engine had in its cache.",
+)  # fmt: skip
+PENDING_CHARACTERS = Metric(
+    "warmroute_pending_characters", MetricKind.GAUGE, _TARGET,
+    "KV_AWARE: characters of prompts under way that a target has still to compute, as far as is known.",
+)  # fmt: skip
+CACHE_BLOCKS = Metric(
+    "warmroute_cache_blocks", MetricKind.GAUGE, _TARGET,
+    "KV_AWARE: text blocks of 1,024 characters that a target is thought to hold in its cache.",
+)  # fmt: skip
+CACHE_TRUST = Metric(
+    "warmroute_cache_trust", MetricKind.GAUGE, (*_TARGET, "trust", "why"),
+    "KV_AWARE: 1 at how well a target's cache is known (exact, estimated or unknown), and why.",
+)  # fmt: skip
 IN_FLIGHT = Metric("warmroute_in_flight", MetricKind.GAUGE, _TARGET, "Leases open on a target.")
 EJECTED = Metric("warmroute_ejected", MetricKind.GAUGE, _TARGET, "1 while a target is ejected.")
 OPEN_EXCHANGES = Metric("warmroute_open_exchanges", MetricKind.GAUGE, (), "Invocations under way.")
@@ -86,8 +106,9 @@ DECISION_LOG_STOPPED = Metric(
 
 METRICS = (
     INVOCATIONS, DECISIONS, TARGET_INVOCATIONS, RETRIES, ATTEMPT_FAILURES, EJECTIONS, FIRST_BYTE, DURATION,
-    IN_FLIGHT, EJECTED, OPEN_EXCHANGES, OPEN_LEASES, CONNECTIONS, BUFFERED_BYTES, FLEET_VERSION,
-    LOST_LOG_LINES, DECISION_LOG_STOPPED,
+    IN_FLIGHT, EJECTED, PROMPT_TOKENS, CACHED_TOKENS, PENDING_CHARACTERS, CACHE_BLOCKS, CACHE_TRUST,
+    OPEN_EXCHANGES, OPEN_LEASES, CONNECTIONS, BUFFERED_BYTES, FLEET_VERSION, LOST_LOG_LINES,
+    DECISION_LOG_STOPPED,
 )  # fmt: skip
 
 SECONDS_BOUNDS = (

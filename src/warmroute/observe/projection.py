@@ -26,10 +26,12 @@ class Histogram:
 class _Series:
     """Totals of all invocations that are alike in every label."""
 
-    __slots__ = ("count", "duration", "first_byte")
+    __slots__ = ("cached_tokens", "count", "duration", "first_byte", "prompt_tokens")
 
     def __init__(self, first_byte: Histogram, duration: Histogram) -> None:
         self.count = 0
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
         self.first_byte = first_byte
         self.duration = duration
 
@@ -72,6 +74,9 @@ class Projection:
         series.count += 1
         if record.first_byte_ns:
             series.first_byte.add((record.first_byte_ns - record.started_ns) / 1e9)
+        if record.cached_tokens >= 0:
+            series.prompt_tokens += record.prompt_tokens
+            series.cached_tokens += record.cached_tokens
         if record.outcome == "completed":
             series.duration.add((record.ended_ns - record.started_ns) / 1e9)
 
@@ -89,14 +94,19 @@ class Projection:
         totals = dict(self._values)
         for key, series in self._series.items():
             route, endpoint, variant, outcome, problem, strategy, reason, target = key
-            parts: list[tuple[str, tuple[str, ...]]] = [
-                (catalogue.INVOCATIONS.name, (route, endpoint, variant, outcome, problem))
+            at, count = (endpoint, variant, target), series.count
+            parts: list[tuple[Metric, tuple[str, ...], int]] = [
+                (catalogue.INVOCATIONS, (route, endpoint, variant, outcome, problem), count)
             ]
             if target:
-                parts.append((catalogue.DECISIONS.name, (endpoint, variant, strategy, reason)))
-                parts.append((catalogue.TARGET_INVOCATIONS.name, (endpoint, variant, target)))
-            for part in parts:
-                totals[part] = totals.get(part, 0) + series.count
+                parts.append((catalogue.DECISIONS, (endpoint, variant, strategy, reason), count))
+                parts.append((catalogue.TARGET_INVOCATIONS, at, count))
+            if series.prompt_tokens:
+                parts.append((catalogue.PROMPT_TOKENS, at, series.prompt_tokens))
+                parts.append((catalogue.CACHED_TOKENS, at, series.cached_tokens))
+            for metric, labels, amount in parts:
+                part = (metric.name, labels)
+                totals[part] = totals.get(part, 0) + amount
         return totals
 
     def snapshot(self, gauges: dict[tuple[Metric, tuple[str, ...]], float]) -> Counters:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from warmroute.core.decision import Foreseen
 from warmroute.core.events import Invocation
 
 
@@ -17,6 +18,10 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         in_flight: Requests in flight on it when it was picked.
         candidates: Targets that could have been picked.
         attempts: Tries made, this one included.
+        blocks: Whole text blocks of the prompt; this and what follows under KV_AWARE only.
+        held_blocks: How many of them, from the first on, it was thought to hold in its cache.
+        pending_characters: Of prompts before this one that it had still to compute.
+        trust: How well its cache is known.
     """
 
     instance: str
@@ -27,9 +32,13 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     candidates: int
     attempts: int
     rank: int | None = None
+    blocks: int | None = None
+    held_blocks: int | None = None
+    pending_characters: int | None = None
+    trust: str | None = None
 
 
-def receipt(record: Invocation, candidates: int) -> bytes:
+def receipt(record: Invocation, candidates: int, foreseen: Foreseen | None = None) -> bytes:
     """Return the receipt of an invocation's last attempt as one line of JSON."""
     return msgspec.json.encode(
         Receipt(
@@ -41,5 +50,9 @@ def receipt(record: Invocation, candidates: int) -> bytes:
             candidates=candidates,
             attempts=record.attempts,
             rank=record.rank if record.rank >= 0 else None,
+            blocks=foreseen.blocks if foreseen else None,
+            held_blocks=foreseen.held_blocks if foreseen else None,
+            pending_characters=foreseen.pending_characters if foreseen else None,
+            trust=foreseen.trust if foreseen else None,
         )
     )

@@ -70,6 +70,15 @@ def test_what_did_not_happen_is_left_out():
     }
 
 
+def test_the_tokens_that_an_engine_reports_are_told_as_far_as_it_does():
+    told = read(record(prompt_tokens=900, cached_tokens=0, output_tokens=7))
+    assert [told[name] for name in ("prompt_tokens", "cached_tokens", "output_tokens")] == [900, 0, 7]
+    assert "cached_tokens" not in read(record(prompt_tokens=900, output_tokens=7))
+    told = read(record(output_tokens=0))
+    assert told["output_tokens"] == 0
+    assert "prompt_tokens" not in told
+
+
 def test_an_idle_target_is_told_as_0_in_flight():
     assert read(record(attempts=1, in_flight=0))["in_flight"] == 0
 
@@ -93,6 +102,7 @@ def test_a_line_knows_every_member_that_is_documented():
         endpoint="e", variant="v", target="i", strategy="s", reason="r",
         principal="p", problem="x", cause="c",
         rank=1, attempts=1, first_byte_ns=1001 * MS,
+        prompt_tokens=1, cached_tokens=1, output_tokens=1,
     )  # fmt: skip
     assert list(read(everything)) == list(MEMBERS)
 

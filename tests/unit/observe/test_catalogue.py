@@ -32,6 +32,8 @@ def test_labels_are_distinct_names_and_never_one_a_caller_chooses(metric):
         "strategy",
         "reason",
         "cause",
+        "trust",
+        "why",
     }
     assert set(metric.labels) <= chosen_here
 

@@ -125,6 +125,23 @@ def test_an_invocation_that_no_target_took_is_no_decision():
     assert not projection.snapshot({}).histograms
 
 
+def test_tokens_of_prompts_count_where_the_engine_says_how_many_it_had():
+    projection = Projection()
+    projection.invocation_ended(ended(prompt_tokens=900, cached_tokens=800, output_tokens=5))
+    projection.invocation_ended(ended(prompt_tokens=100, cached_tokens=0, reason="overflow"))
+    projection.invocation_ended(ended(prompt_tokens=7_000, output_tokens=5))
+    projection.invocation_ended(ended(target="i-2", prompt_tokens=50, cached_tokens=0))
+    projection.invocation_ended(ended(target="i-3"))
+    assert values(projection, catalogue.PROMPT_TOKENS) == {
+        ("llm", "v1", "i-1"): 1000,
+        ("llm", "v1", "i-2"): 50,
+    }
+    assert values(projection, catalogue.CACHED_TOKENS) == {
+        ("llm", "v1", "i-1"): 800,
+        ("llm", "v1", "i-2"): 0,
+    }
+
+
 def test_times_are_from_the_whole_request_to_the_first_byte_and_to_the_end():
     projection = Projection()
     projection.invocation_ended(ended())

@@ -1,5 +1,6 @@
 import json
 
+from warmroute.core.decision import Foreseen
 from warmroute.core.events import Invocation
 from warmroute.observe.receipt import receipt
 
@@ -31,6 +32,17 @@ def test_a_receipt_says_where_why_and_on_what_ground():
         "candidates": 7,
         "attempts": 1,
         "rank": 2,
+    }
+
+
+def test_under_kv_aware_a_receipt_says_what_was_known_of_the_cache():
+    foreseen = Foreseen(blocks=9, held_blocks=7, pending_characters=0, trust="estimated")
+    told = json.loads(receipt(served(reason="cached"), 7, foreseen))
+    assert told == json.loads(receipt(served(reason="cached"), 7)) | {
+        "blocks": 9,
+        "held_blocks": 7,
+        "pending_characters": 0,
+        "trust": "estimated",
     }
 
 

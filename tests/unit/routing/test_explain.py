@@ -1,0 +1,55 @@
+from random import Random
+
+import pytest
+
+from warmroute.core.decision import Foreseen, RoutingRequest
+from warmroute.core.events import Completed, FirstToken
+from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
+from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.routing.explain import foreseen
+from warmroute.routing.router import Router
+
+CHAIN = tuple(range(1, 9))
+
+
+def router_of(strategy):
+    names = ("i-1", "i-2")
+    targets = tuple(Target(TargetId(name), InstanceId(name), 1, "host", 80) for name in names)
+    variant = Variant(VariantName("v"), 1.0, Routing(strategy), targets)
+    router = Router(Random(1))
+    router.apply_fleet(Fleet(1, "us-east-1", "0" * 12, (Endpoint(EndpointName("e"), True, (variant,)),)))
+    return router
+
+
+def ask(router, blocks=8, now_ns=0):
+    book = router.endpoints["e"].variants["v"]
+    request = RoutingRequest(key=1, chain=CHAIN[:blocks], characters=1024 * blocks + 100)
+    return router.decide(book, request, now_ns).lease
+
+
+@pytest.mark.parametrize("strategy", [RoutingStrategy.RANDOM, RoutingStrategy.LEAST_OUTSTANDING_REQUESTS])
+def test_other_strategies_foresee_nothing(strategy):
+    assert foreseen(ask(router_of(strategy))) is None
+
+
+def test_a_first_request_finds_nothing_and_waits_for_nothing():
+    assert foreseen(ask(router_of(RoutingStrategy.KV_AWARE))) == Foreseen(8, 0, 0, "estimated")
+
+
+def test_what_a_target_holds_is_told_as_it_was_at_the_decision():
+    router = router_of(RoutingStrategy.KV_AWARE)
+    first = ask(router, 6)
+    router.apply(Completed(first), 1)
+    second = ask(router, 8)
+    assert foreseen(second) == Foreseen(8, 6, 0, "estimated")
+    router.apply(FirstToken(second), 2)
+    router.apply(Completed(second), 3)
+    assert foreseen(second) == Foreseen(8, 6, 0, "estimated")
+    assert foreseen(first) == Foreseen(6, 0, 0, "estimated")
+
+
+def test_prompts_that_were_to_be_computed_before_it_are_told():
+    router = router_of(RoutingStrategy.KV_AWARE)
+    leases = [ask(router, 8) for _ in range(2)]
+    assert leases[0].target is leases[1].target, "the blocks on their way keep them together"
+    assert foreseen(leases[1]) == Foreseen(8, 8, 8 * 1024 + 100, "estimated")
