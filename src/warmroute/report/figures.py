@@ -100,8 +100,8 @@ def figures(case: Case, *, legend: bool) -> Iterator[tuple[str, "Figure"]]:
     for name, draw in drawn.items():
         with mpl.rc_context(_STYLE):
             figure = draw(case)
-            if legend and name != "shares":
-                _legend(figure, case)
+            if legend:
+                _stand_alone(figure, case, keys=name != "shares")
         yield name, figure
 
 
@@ -197,15 +197,21 @@ def _draw(axes: Any, line: Line, x: Sequence[float], y: Sequence[float]) -> None
     )  # fmt: skip
 
 
-def _legend(figure: "Figure", case: Case) -> None:
+def _stand_alone(figure: "Figure", case: Case, *, keys: bool) -> None:
+    """Say what a page says beside its figures: the case, and which line is whose."""
     (axes,) = figure.axes
+    axes.set_title(f"{axes.get_title('left')}, {case.name}", loc="left")
+    if not keys:
+        return
     drawn = lines(case)
     for line in drawn:
         if line.front:
             axes.plot([], [], color=line.colour, linestyle="--" if line.dashed else "-", label=line.policy)
     background = sum(not line.front for line in drawn)
     if background:
-        axes.plot([], [], color=OTHER, linewidth=0.9, label=f"{background} other policies")
+        named = "another policy" if background == 1 else f"{background} other policies"
+        axes.plot([], [], color=OTHER, linewidth=0.9, label=named)
+    figure.set_figheight(HEIGHT + 0.9)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
 

@@ -103,9 +103,10 @@ def test_shares_have_a_row_per_policy_and_a_dot_per_instance():
 def test_a_figure_by_itself_says_whose_line_is_whose():
     (legend,) = drawn(legend=True)["ttft"].legends
     assert {text.get_text() for text in legend.texts} == {
-        "lmetric", "RANDOM", "KV_AWARE", "KV_AWARE:estimated", "1 other policies",
+        "lmetric", "RANDOM", "KV_AWARE", "KV_AWARE:estimated", "another policy",
     }  # fmt: skip
     assert not drawn(legend=True)["shares"].legends
+    assert drawn(legend=True)["shares"].axes[0].get_title("left").endswith(", aws-long@14")
     assert not drawn()["ttft"].legends
 
 
