@@ -55,6 +55,9 @@ class NoRouters:
     def open_leases(self, target_id, generation):
         return 0
 
+    def router_count(self):
+        return 1
+
     def version_floor(self):
         return 0
 

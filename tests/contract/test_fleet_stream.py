@@ -138,6 +138,21 @@ async def test_every_router_must_acknowledge(stream):
 
 
 @run
+async def test_routers_are_counted_by_their_names(stream):
+    assert stream.server.router_count() == 1, "nobody is here, and somebody will come"
+    first = await stream.connect("router-0")
+    assert stream.server.router_count() == 1
+    await stream.connect("router-1")
+    again = await stream.connect("router-1")
+    await until(lambda: len(stream.server.routers()) == 3)
+    assert stream.server.router_count() == 2
+    await stream.kill(first)
+    await stream.kill(again)
+    await until(lambda: len(stream.server.routers()) == 1)
+    assert stream.server.router_count() == 1
+
+
+@run
 async def test_a_router_that_comes_later_gets_the_newest_fleet(stream):
     await stream.server.publish(fleet(1), 0.0)
     await stream.server.publish(fleet(2), 0.0)

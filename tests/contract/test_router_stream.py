@@ -43,3 +43,10 @@ def test_without_expected_routers_nobody_is_waited_for(tmp_path):
         return alone
 
     assert asyncio.run(scenario()) is True
+
+
+def test_routers_that_the_supervisor_keeps_running_count_while_they_are_away():
+    def server(expected):
+        return FleetServer(tasks=Tasks(), on_news=lambda: None, expected=expected)
+
+    assert [server(expected).router_count() for expected in (0, 1, 4)] == [1, 1, 4]

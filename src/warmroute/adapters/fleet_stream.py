@@ -125,6 +125,14 @@ class FleetServer:
             total += report.in_flight
         return total
 
+    def router_count(self) -> int:
+        """Return how many routers decide: those that are here, or those that the supervisor keeps running.
+
+        One in the place of one that ended, and one that is away for a moment, change nothing.
+        """
+        names = {link.hello.router for link in self._links if link.hello is not None}
+        return max(1, self._expected, len(names))
+
     def version_floor(self) -> int:
         """Return the newest fleet that a router had from elsewhere; a fleet must be newer to be applied."""
         return self._version_floor

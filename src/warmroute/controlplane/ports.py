@@ -137,6 +137,10 @@ class RouterStream(Protocol):
         """Return the leases open on a target over all routers; None when a router has not said yet."""
         ...
 
+    def router_count(self) -> int:
+        """Return how many routers decide, each by what it knows itself; at least 1."""
+        ...
+
     def version_floor(self) -> int:
         """Return the newest fleet that a router had from elsewhere; a fleet must be newer to be applied."""
         ...

@@ -57,6 +57,7 @@ def build_fleet(
     rules: Rules,
     identity: Identity,
     version: int,
+    routers: int = 1,
 ) -> Fleet:
     """Build the fleet.
 
@@ -77,6 +78,7 @@ def build_fleet(
         ),
         access_keys=identity.access_keys,
         api_keys=identity.api_keys,
+        routers=routers,
     )
 
 

@@ -297,6 +297,7 @@ class Reconciler:
             rules=self._rules,
             identity=self._identity,
             version=version,
+            routers=self._routers.router_count(),
         )
         floor = self._routers.version_floor()
         if fleet == told and version > floor:

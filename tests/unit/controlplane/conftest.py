@@ -40,6 +40,7 @@ class Routers:
         self.acks = True
         self.leases = 0
         self.floor = 0
+        self.count = 1
 
     async def publish(self, fleet, wait_s):
         if not self.fleets or self.fleets[-1] != fleet:
@@ -48,6 +49,9 @@ class Routers:
 
     def open_leases(self, target_id, generation):
         return self.leases
+
+    def router_count(self):
+        return self.count
 
     def version_floor(self):
         return self.floor

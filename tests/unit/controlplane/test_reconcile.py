@@ -96,6 +96,21 @@ def test_a_router_that_knows_a_later_fleet_is_overtaken(plane):
     plane(test)
 
 
+def test_the_fleet_says_how_many_routers_there_are(plane):
+    async def test(p):
+        await p.create()
+        await p.settle()
+        version = p.routers.fleets[-1].version
+        assert p.routers.fleets[-1].routers == 1
+        p.routers.count = 4
+        await p.step()
+        assert (p.routers.fleets[-1].version, p.routers.fleets[-1].routers) == (version + 1, 4)
+        await p.step()
+        assert p.routers.fleets[-1].version == version + 1
+
+    plane(test)
+
+
 def test_a_restart_adopts_every_instance_and_publishes_before_any_health_check(plane):
     async def test(p):
         await p.create()
