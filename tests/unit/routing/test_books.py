@@ -165,3 +165,62 @@ def test_heads_are_kept_for_what_the_fleet_has_and_for_nothing_else():
     assert list(book._heads) == [("c", "a")]
     book.renew(variant())
     assert book._heads == {}
+
+
+# --- shelves ----------------------------------------------------------------------------------
+KV_AWARE = Routing(RoutingStrategy.KV_AWARE)
+
+
+def test_only_rows_of_a_kv_aware_variant_have_shelves():
+    book = VariantBook("e", variant(copy("1"), copy("2")))
+    assert (book.kv, book.rows["1"].shelf) == (None, None)
+    book.renew(variant(copy("1"), copy("2"), routing=KV_AWARE))
+    assert [book.rows[name].shelf for name in "12"] == list(book.kv.index.shelves.values())
+    book.renew(variant(copy("1"), copy("2")))
+    assert (book.kv, book.rows["1"].shelf) == (None, None)
+
+
+def test_a_row_keeps_its_shelf_while_its_target_stays_whatever_its_state():
+    book = VariantBook("e", variant(copy("1"), copy("2"), routing=KV_AWARE))
+    kv, shelf = book.kv, book.rows["1"].shelf
+    for state in (TargetState.DRAINING, TargetState.STARTING, TargetState.IN_SERVICE):
+        book.renew(variant(copy("1", state=state), routing=KV_AWARE))
+        assert book.kv is kv
+        assert book.rows["1"].shelf is shelf is kv.index.shelves["1"]
+    assert list(kv.index.shelves) == ["1"]
+
+
+def test_a_new_generation_has_a_new_shelf():
+    book = VariantBook("e", variant(copy("1"), routing=KV_AWARE))
+    shelf = book.rows["1"].shelf
+    book.kv.index.sent(shelf, (1, 2))
+    book.renew(variant(copy("1", generation=2), routing=KV_AWARE))
+    assert book.rows["1"].shelf is book.kv.index.shelves["1"]
+    assert book.rows["1"].shelf is not shelf
+    assert len(book.kv.index) == 0
+
+
+def test_a_busy_row_whose_target_left_has_no_shelf_and_gets_another_when_it_returns():
+    book = VariantBook("e", variant(copy("1"), routing=KV_AWARE))
+    shelf = book.rows["1"].shelf
+    book.kv.index.sent(shelf, (1, 2))
+    book.rows["1"].in_flight = 1
+    book.retire()
+    assert book.rows["1"].shelf is None
+    assert (book.kv.index.shelves, len(book.kv.index)) == ({}, 0)
+    book.renew(variant(copy("1"), routing=KV_AWARE))
+    assert book.rows["1"].shelf is book.kv.index.shelves["1"]
+    assert book.rows["1"].shelf is not shelf
+
+
+def test_a_thousand_targets_that_come_and_go_leave_nothing_behind():
+    book = VariantBook("e", variant(routing=KV_AWARE))
+    many = [copy(f"t{number}") for number in range(1000)]
+    for generation in range(3):
+        book.renew(variant(*many[generation * 100 :], routing=KV_AWARE))
+        for row in book.rows.values():
+            book.kv.index.sent(row.shelf, (int(row.name[1:]) + 2, 1))
+        book.renew(variant(routing=KV_AWARE))
+        assert (book.rows, book.kv.index.shelves, len(book.kv.index)) == ({}, {}, 0)
+    book.renew(variant(*many[:7], routing=KV_AWARE))
+    assert sorted(row.shelf.bit for row in book.rows.values()) == [1 << place for place in range(7)]

@@ -13,11 +13,21 @@ from warmroute.core.decision import (
     Refused,
     RoutingRequest,
 )
-from warmroute.core.events import Cancelled, Completed, Failed, FailureCause
+from warmroute.core.events import (
+    CacheCleared,
+    Cancelled,
+    Completed,
+    Failed,
+    FailureCause,
+    FirstToken,
+    TextBlocksStored,
+)
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
 from warmroute.routing.health import EJECTION_NS_MAX, EJECTION_NS_MIN
 from warmroute.routing.key import partition
+from warmroute.routing.kvbook import KvTuning
+from warmroute.routing.kvindex import CONTRADICTIONS_MAX, Trust
 from warmroute.routing.router import Router, VariantBook
 from warmroute.routing.sessions import SessionTable
 
@@ -1182,3 +1192,211 @@ def test_a_session_of_a_lease_that_routing_did_not_make_is_a_broken_assumption()
         bench.router.open_session(lease, ID, NOW + LIFE_NS, NOW)
     with pytest.raises(AssertionError, match="leases come from decide"):
         bench.router.close_session(lease, ID)
+
+
+# --- KV_AWARE ---------------------------------------------------------------------------------
+KV_AWARE = Routing(RoutingStrategy.KV_AWARE)
+CHAIN = (KEY, 1002, 1003, 1004)
+"""A prompt whose first block has the same order of targets as ``KEY``."""
+
+
+class KvBench(Bench):
+    """A KV_AWARE variant, with numbers of the rule of its own."""
+
+    def __init__(self, members=(), routing=KV_AWARE):
+        super().__init__(routing, members)
+        self.router = Router(Random(1), KvTuning(anchor=0.25, price=0.0, harm=0.125, decode=1e-3))
+        self.set(routing, members or targets(*IDS))
+
+    def ask(self, *chain, key=KEY, tried=(), now_ns=NOW):
+        request = RoutingRequest(key=key, chain=chain, characters=1024 * len(chain) + 100)
+        decision = self.router.decide(self.book, request, now_ns, tried)
+        assert isinstance(decision, Assigned), decision
+        return decision
+
+    def ask_of(self, name, *chain):
+        return self.ask(*chain, tried=tuple(other for other in IDS if other != name))
+
+    def learn(self, event):
+        self.router.learn(event, NOW)
+
+    def shelf(self, name):
+        return self.book.rows[name].shelf
+
+    def queues(self):
+        """Pending and resident characters by target, where there are any."""
+        return {
+            name: (row.shelf.pending, row.shelf.resident)
+            for name, row in self.book.rows.items()
+            if row.shelf is not None and (row.shelf.pending or row.shelf.resident)
+        }
+
+
+def test_kv_aware_sends_a_new_prompt_home_and_one_like_it_after_it():
+    bench = KvBench()
+    first = bench.ask(*CHAIN)
+    assert (first.target.target_id, first.strategy, first.reason) == (
+        RANKED[0], RoutingStrategy.KV_AWARE, Reason.HOME,
+    )  # fmt: skip
+    assert (first.rank, first.in_flight, first.candidates) == (0, 0, 5)
+    bench.complete(first)
+    second = bench.ask(*CHAIN)
+    assert (second.target.target_id, second.reason, second.rank) == (RANKED[0], Reason.CACHED, 0)
+
+
+def test_kv_aware_goes_where_an_engine_says_that_the_prompt_is():
+    bench = KvBench()
+    bench.learn(CacheCleared("111", 1))
+    bench.learn(TextBlocksStored("111", 1, CHAIN))
+    assert bench.ask(*CHAIN).target.target_id == "111"
+
+
+@pytest.mark.parametrize("generation", [0, 2])
+def test_what_is_told_of_another_generation_or_target_is_void(generation):
+    bench = KvBench()
+    bench.learn(CacheCleared("111", generation))
+    bench.learn(CacheCleared("112", 1))
+    bench.learn(TextBlocksStored("111", generation, CHAIN))
+    assert bench.shelf("111").trust is Trust.ESTIMATED
+    assert bench.ask(*CHAIN).reason is Reason.HOME
+
+
+def test_what_is_told_of_a_target_of_another_strategy_means_nothing():
+    bench = Bench(LEAST)
+    bench.router.learn(CacheCleared("1", 1), NOW)
+    assert bench.book.rows["1"].shelf is None
+
+
+def test_a_request_is_pending_until_its_first_token_and_resident_until_its_end():
+    bench = KvBench()
+    decision = bench.ask(*CHAIN)
+    assert bench.queues() == {RANKED[0]: (4 * 1024 + 100,) * 2}
+    assert bench.router.apply(FirstToken(decision.lease), NOW) is None
+    assert bench.queues() == {RANKED[0]: (0, 4 * 1024 + 100)}
+    bench.complete(decision)
+    assert bench.queues() == {}
+    assert bench.router.apply(FirstToken(decision.lease), NOW) is None
+    assert bench.queues() == {}
+
+
+@pytest.mark.parametrize("end", ["complete", "cancel", "fail"])
+def test_nothing_stays_pending_however_a_request_ends(end):
+    bench = KvBench()
+    getattr(bench, end)(bench.ask(*CHAIN))
+    assert bench.queues() == {}
+
+
+def test_a_first_token_under_another_strategy_means_nothing():
+    bench = Bench(LEAST)
+    decision = bench.take()
+    assert bench.router.apply(FirstToken(decision.lease), NOW) is None
+    assert bench.in_flight()[decision.target.target_id] == 1
+
+
+def test_reports_of_cached_tokens_reach_what_is_known_of_the_target():
+    bench = KvBench()
+    for _ in range(1 + CONTRADICTIONS_MAX):
+        decision = bench.ask(*CHAIN)
+        bench.router.apply(Completed(decision.lease, prompt_tokens=1000, cached_tokens=0), NOW)
+    assert bench.shelf(RANKED[0]).trust is Trust.UNKNOWN
+
+
+def test_the_only_candidate_gets_the_request_and_what_it_brings():
+    bench = KvBench()
+    decision = bench.ask_of("111", *CHAIN)
+    assert (decision.reason, decision.rank) == (Reason.ONLY_CANDIDATE, 0)
+    bench.complete(decision)
+    assert bench.queues() == {}
+    assert bench.ask(*CHAIN).target.target_id == "111"
+
+
+def test_requests_without_text_go_to_the_least_loaded_whatever_their_first_tokens_said():
+    """They have no length: nothing of them is ever pending or resident."""
+    bench = KvBench()
+    picked = []
+    for _ in range(2 * len(IDS)):
+        decision = bench.router.decide(bench.book, NO_PROMPT, NOW)
+        bench.router.apply(FirstToken(decision.lease), NOW)
+        assert (decision.reason, decision.rank) == (Reason.NO_KEY, -1)
+        picked.append(decision.target.target_id)
+    assert Counter(picked) == dict.fromkeys(IDS, 2)
+
+
+def test_a_target_of_a_new_generation_holds_nothing_and_owes_nothing_to_the_old():
+    bench = KvBench()
+    old = bench.ask(*CHAIN)
+    home = RANKED[0]
+    bench.set(KV_AWARE, (target(home, generation=2), *targets(*(name for name in IDS if name != home))))
+    assert bench.queues() == {}
+    new = bench.ask(*CHAIN)
+    assert (new.target.target_id, new.reason) == (home, Reason.HOME)
+    before = bench.queues()
+    bench.router.apply(FirstToken(old.lease), NOW)
+    bench.complete(old)
+    assert bench.queues() == before
+    bench.complete(new)
+    assert bench.queues() == {}
+
+
+def test_a_target_that_left_and_came_back_holds_nothing_and_what_it_had_under_way_is_void():
+    bench = KvBench()
+    old = bench.ask(*CHAIN)
+    bench.set(KV_AWARE, targets(*(name for name in IDS if name != RANKED[0])))
+    elsewhere = bench.ask(*CHAIN)
+    assert elsewhere.target.target_id == RANKED[1]
+    bench.complete(elsewhere)
+    bench.set(KV_AWARE, targets(*IDS))
+    assert bench.in_flight()[RANKED[0]] == 1
+    assert RANKED[0] not in bench.queues()
+    bench.router.apply(FirstToken(old.lease), NOW)
+    bench.complete(old)
+    assert RANKED[0] not in bench.queues()
+    assert bench.ask(*CHAIN).target.target_id == RANKED[1]
+
+
+def test_another_strategy_forgets_what_was_known_and_kv_aware_begins_anew():
+    bench = KvBench()
+    old = bench.ask(*CHAIN)
+    bench.set(LEAST, targets(*IDS))
+    assert bench.book.kv is None
+    between = bench.take()
+    assert between.lease.visit is None
+    bench.router.apply(FirstToken(old.lease), NOW)
+    bench.set(KV_AWARE, targets(*IDS))
+    assert len(bench.book.kv.index) == 0
+    for decision in (old, between):
+        bench.complete(decision)
+    assert bench.queues() == {}
+    assert bench.router.open_leases() == 0
+
+
+def test_a_draining_target_gets_nothing_new_and_is_still_known():
+    bench = KvBench()
+    home = RANKED[0]
+    bench.complete(bench.ask(*CHAIN))
+    others = targets(*(name for name in IDS if name != home))
+    bench.set(KV_AWARE, (target(home, state=TargetState.DRAINING), *others))
+    assert bench.ask(*CHAIN).target.target_id == RANKED[1]
+    bench.set(KV_AWARE, targets(*IDS))
+    assert bench.ask(*CHAIN).reason is Reason.CACHED
+
+
+def test_the_routers_of_a_fleet_are_known_to_the_rule():
+    bench = KvBench()
+    endpoint = Endpoint(EndpointName("e"), True, (variant(KV_AWARE, targets(*IDS)),))
+    bench.router.apply_fleet(Fleet(9, "us-east-1", "000000000000", (endpoint,), routers=4))
+    assert bench.book.kv.routers == 4
+
+
+def test_a_session_counts_where_it_goes():
+    bench = KvBench()
+    request = RoutingRequest(key=KEY, chain=CHAIN, characters=5000, session=NEW_SESSION)
+    begun = bench.router.decide(bench.book, request, NOW)
+    bench.router.open_session(begun.lease, "s", NOW + 10**12, NOW)
+    pinned = RoutingRequest(key=KEY, chain=(7, 8), characters=3000, session="s")
+    decision = bench.router.decide(bench.book, pinned, NOW)
+    assert (decision.reason, decision.target) == (Reason.SESSION, begun.target)
+    assert bench.queues() == {begun.target.target_id: (8000, 8000)}
+    for each in (begun, decision):
+        bench.complete(each)
+    assert bench.queues() == {}
