@@ -253,6 +253,9 @@ class Simulation:
                 record.first_token_ns = now_ns
                 record.cached_tokens = sequence.cached_tokens or 0
                 attempt.chooser.apply(FirstToken(lease), now_ns)
+        if engine.cache.events:
+            # Before the next request of whoever got the last token, which may come in the same instant.
+            self._signals.publish(instance, now_ns)
         self._dirty[instance] = None
 
     def _wake(self, instance: Instance) -> None:
