@@ -1,12 +1,13 @@
 """A log recorded from a live run of the server replays to identical decisions, in another process.
 
-The run has what moves decisions: three strategies and the switches between them, keys that collide on
+The run has what moves decisions: four strategies and the switches between them, keys that collide on
 instances, streams and plain answers, callers that leave, errors, an instance that dies (retries and an
 ejection) and comes back, one that drains and is added again.
 """
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -27,6 +28,7 @@ PREFIX_AWARE = {
     "PrefixAwareRoutingConfig": {"PrefixLength": 1024, "ConcurrencyThreshold": 2},
 }
 LEAST = {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+KV_AWARE = {"RoutingStrategy": "KV_AWARE"}
 SETTINGS = '[router]\ndecision_log = "decisions.jsonl"\n'
 CLIENTS = 6
 
@@ -117,6 +119,8 @@ def live_through_everything(server, stubs):
         load.wait_for(60)
         control.count(3)
         load.wait_for(60)
+        control.switch("kv", KV_AWARE)
+        load.wait_for(150)
         control.switch("least", LEAST)
         load.wait_for(60)
     control.close()
@@ -168,11 +172,13 @@ def test_the_run_had_what_moves_decisions(recorded):
     assert outcomes.total() > 500
     assert outcomes["left"] > 20
     data = file.read_text()
-    for reason in ("random", "affinity", "overflow", "least_outstanding"):
+    for reason in ("random", "affinity", "overflow", "least_outstanding", "cached", "home"):
         assert f'"reason":"{reason}"' in data
     for fact in ("connect_failed", "server_error"):
         assert f'"cause":"{fact}"' in data
     assert '"event":"cancelled"' in data
+    assert '"event":"first_token"' in data
+    assert re.search(r'"prompt_tokens":[1-9]\d*,"cached_tokens":[1-9]\d*,"output_tokens":[1-9]', data)
     assert '"ejected":true' in data
     assert '"reason":"probation"' in data
     assert '"tried":["' in data
