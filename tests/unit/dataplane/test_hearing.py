@@ -1,15 +1,18 @@
 """What the router is told of an answer while it goes through: only under KV_AWARE, and nothing is changed."""
 
 import json
+from random import Random
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
 
 from tests.unit.dataplane.conftest import target
-from warmroute.core.events import Completed, FailureCause, FirstToken
+from warmroute.core.events import FailureCause
 from warmroute.core.fleet import NativeMapping, Routing, RoutingStrategy
 from warmroute.core.limits import ANSWER_END_BYTES, ANSWER_START_BYTES, WHOLE_ANSWER_BYTES_MAX
 from warmroute.dataplane.hearing import Hearing, listen
+from warmroute.routing.log import AttemptTold
+from warmroute.routing.recorder import RecordedRouter
 
 KV_AWARE = Routing(RoutingStrategy.KV_AWARE)
 TEXT = "what a long prompt this is, " * 100
@@ -35,30 +38,18 @@ WHOLE = b'{"choices":[{"message":{"content":"ab"}}],' + USAGE + b"}"
 
 @pytest.fixture
 def kv(bench):
-    """A gateway of two instances under KV_AWARE, with everything that its router is told, but its times."""
-    bench.fleet(target("i-1"), target("i-2"), routing=KV_AWARE)
-    bench.told = []
-    bench.router = Spy(bench.router, bench.told)
-    bench.desk.router = bench.router
-    return bench
+    """A gateway of two instances under KV_AWARE, with all that its router is told of attempts."""
+    told = []
 
+    def note(line):
+        if isinstance(line, AttemptTold):
+            tokens = (line.prompt_tokens, line.cached_tokens, line.output_tokens)
+            told.append((line.event, *tokens) if line.event == "completed" else line.event)
+        return True
 
-class Spy:
-    def __init__(self, router, told):
-        self._router = router
-        self._told = told
-
-    def __getattr__(self, name):
-        return getattr(self._router, name)
-
-    def apply(self, event, now_ns):
-        tokens = (
-            (event.prompt_tokens, event.cached_tokens, event.output_tokens)
-            if isinstance(event, Completed)
-            else ()
-        )
-        self._told.append((type(event).__name__, *tokens))
-        return self._router.apply(event, now_ns)
+    bench.told = told
+    bench.router = bench.desk.router = RecordedRouter(Random(1), note)
+    return bench.fleet(target("i-1"), target("i-2"), routing=KV_AWARE)
 
 
 def unchunk(data):
@@ -90,11 +81,11 @@ def test_a_streams_first_piece_is_its_first_token_once(kv, path):
     sink.head(200, SSE, None)
     assert kv.told == []
     sink.body(EVENTS[0])
-    assert kv.told == [("FirstToken",)]
+    assert kv.told == ["first_token"]
     sink.body(EVENTS[1])
-    assert kv.told == [("FirstToken",)]
+    assert kv.told == ["first_token"]
     sink.ended()
-    assert [event[0] for event in kv.told] == ["FirstToken", "Completed"]
+    assert kv.told == ["first_token", ("completed", -1, -1, -1)]
 
 
 def test_what_keeps_a_stream_open_is_no_first_token(kv):
@@ -105,20 +96,20 @@ def test_what_keeps_a_stream_open_is_no_first_token(kv):
     sink.body(b"event: response.created\ndata: {}\n\n")
     assert kv.told == []
     sink.body(b"event: response.output_text.delta\ndata: {}\n\n")
-    assert kv.told == [("FirstToken",)]
+    assert kv.told == ["first_token"]
     sink.ended()
 
 
 @pytest.mark.parametrize("content_type", [b"application/jsonlines", b" Application/X-NDJSON"])
 def test_a_stream_of_json_lines_has_a_first_token_too(kv, content_type):
     stream(kv, STREAM, [b'{"token": 1}\n'], [(b"content-type", content_type)])
-    assert kv.told[0] == ("FirstToken",)
+    assert kv.told[0] == "first_token"
 
 
 def test_a_plain_answer_says_nothing_before_its_end(kv):
     kv.send(NATIVE, CHAT)
     kv.upstreams.answer(body=WHOLE)
-    assert kv.told == [("Completed", 700, 512, 9)]
+    assert kv.told == [("completed", 700, 512, 9)]
 
 
 def test_a_plain_answer_that_is_relayed_for_its_length_has_no_first_token(kv):
@@ -129,7 +120,7 @@ def test_a_plain_answer_that_is_relayed_for_its_length_has_no_first_token(kv):
     sink.body(body[:-20])
     sink.body(body[-20:])
     sink.ended()
-    assert kv.told == [("Completed", 700, 512, 9)]
+    assert kv.told == [("completed", 700, 512, 9)]
 
 
 def test_a_first_event_that_is_held_is_told_when_it_is_sent(bench):
@@ -157,7 +148,7 @@ def test_what_a_stream_reports_at_its_end_is_told_wherever_it_is_cut(kv, path):
     whole = b"".join(EVENTS)
     for at in range(1, len(whole)):
         client = stream(kv, path, [whole[:at], whole[at:]])
-        assert kv.told[-1] == ("Completed", 700, 512, 9)
+        assert kv.told[-1] == ("completed", 700, 512, 9)
         body = unchunk(client.body)
         if path == STREAM:
             buffer = EventStreamBuffer()
@@ -172,17 +163,17 @@ def test_a_stream_of_messages_has_the_prompts_tokens_far_from_its_end(kv):
     deltas = [b'event: content_block_delta\ndata: {"delta":{"text":"abc"}}\n\n'] * 1000
     end = b'event: message_delta\ndata: {"usage":{"output_tokens":1000}}\n\n'
     stream(kv, "/v1/messages", [start, *deltas, end])
-    assert kv.told[-1] == ("Completed", 1000, 900, 1000)
+    assert kv.told[-1] == ("completed", 1000, 900, 1000)
 
 
 def test_a_byte_at_a_time_tells_the_same(kv):
     stream(kv, PLAIN, [bytes((byte,)) for byte in b"".join(EVENTS)])
-    assert kv.told[-1] == ("Completed", 700, 512, 9)
+    assert kv.told[-1] == ("completed", 700, 512, 9)
 
 
 def test_an_engine_that_reports_nothing_is_told_so(kv):
     stream(kv, PLAIN, EVENTS[:2])
-    assert kv.told[-1] == ("Completed", -1, -1, -1)
+    assert kv.told[-1] == ("completed", -1, -1, -1)
 
 
 def test_the_record_has_what_was_reported(kv):
@@ -199,7 +190,7 @@ def test_the_record_has_what_was_reported(kv):
 def test_a_mistake_of_the_client_has_computed_nothing(kv, path, status):
     kv.send(path, CHAT)
     kv.upstreams.answer(status, b'{"error": {"message": "too long"},' + USAGE + b"}")
-    assert kv.told == [("Completed", 0, -1, -1)]
+    assert kv.told == [("completed", 0, -1, -1)]
     blocks = [settled for row in rows(kv) for settled in row.shelf.blocks.values()]
     assert blocks == [False, False], "on their way, and never seen to arrive"
 
@@ -295,15 +286,4 @@ def test_of_a_long_answer_only_the_start_and_the_end_are_kept(kv, size):
             assert b"".join(hearing._end) == data[sent - kept : sent]
     assert b"".join(hearing._end) == data[sent - hearing._end_bytes : sent]
     assert hearing._start == data[:ANSWER_START_BYTES]
-    underway.client_gone()
-
-
-def test_a_first_token_is_told_with_the_lease_of_the_attempt(kv):
-    told = []
-    kv.desk.router.apply = lambda event, now_ns: told.append(event)
-    _, underway = kv.send(PLAIN, CHAT)
-    hearing = listen(kv.desk, underway._lease, SSE)
-    hearing.piece(b"data: 1\n\n")
-    assert told == [FirstToken(underway._lease)]
-    del kv.desk.router.apply
     underway.client_gone()
