@@ -13,7 +13,12 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from heapq import heappop, heappush
 
-from warmroute.core.limits import KV_GHOSTS_MAX, KV_RECORD_BLOCKS_MAX, KV_RECORD_BLOCKS_MIN
+from warmroute.core import limits
+
+# Imported, they would be compiled in, and no test could make them small.
+KV_GHOSTS_MAX = limits.KV_GHOSTS_MAX
+KV_RECORD_BLOCKS_MAX = limits.KV_RECORD_BLOCKS_MAX
+KV_RECORD_BLOCKS_MIN = limits.KV_RECORD_BLOCKS_MIN
 
 EXPECTED_NS = 5_000_000_000
 """How long blocks that an engine should have told of, and has not, count after their request's end."""
