@@ -70,9 +70,10 @@ test-compiled: $(COMPILED)/.built ## The tests of the compiled modules, against 
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python -c 'import warmroute.routing.router as m; print("testing", m.__file__)'
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python -m pytest tests/unit/{auth,dataplane,observe,routing,wire} tests/property tests/wire $(ARGS)
 
-bench: $(VENV)/.installed-test ## Side-by-side speed against vllm-router, sglang-router, HAProxy and nginx
+bench: $(VENV)/.installed-test ## Speed beside vllm-router, sglang-router, HAProxy and nginx; cost of KV_AWARE
 	@if command -v $${CC:-cc} >/dev/null; then $(MAKE) --no-print-directory compile; else echo "No C compiler: warmroute is measured as pure Python."; fi
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/gateway/run.py $(ARGS)
+	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/routing/kv_aware.py
 
 clean: ## Remove the environment, caches and the demo's files
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage out build dist
