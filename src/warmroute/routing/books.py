@@ -98,6 +98,9 @@ class VariantBook:
         present = {target_id for target_id, row in self.rows.items() if not row.gone}
         for target_id in [each for each in shelves if each not in present]:
             kv.index.leave(target_id)
+        components = {self.rows[target_id].target.component for target_id in present}
+        for component in [each for each in kv.homes if each not in components]:
+            del kv.homes[component]
 
     def refresh(self) -> None:
         """Recompute the candidates, in an order that does not depend on history."""

@@ -19,6 +19,8 @@ RATE = 0.02
 """Weight of the newest value in a learnt mean: about fifty requests count."""
 WORK_MIN = 8 * TEXT_BLOCK_CHARACTERS
 """Characters before a first token that say something of an engine's rate: below, overheads take the time."""
+CHARACTERS_PER_TOKEN_MAX = 6.0
+"""A token of text stands for no more than that, in the mean: English prose has 4.5, code 3, Chinese 1.5."""
 OUTPUT_TOKENS = 200.0
 """Length of an answer until engines have reported some: what published chat workloads have."""
 
@@ -105,7 +107,7 @@ class KvBook:
     Attributes:
         tuning: The rule's numbers.
         index: What is in the caches.
-        homes: Which starts of prompts decide where they belong.
+        homes: Which starts of prompts decide where they belong, by component.
         routers: How many routers send requests to these targets, this one included.
         surprise: How much of what a home was not thought to hold it held, in the mean: what others sent.
         output_tokens: Mean length of answers.
@@ -118,7 +120,7 @@ class KvBook:
     def __init__(self, tuning: KvTuning) -> None:
         self.tuning = tuning
         self.index = KvIndex()
-        self.homes = Homes(tuning.spread)
+        self.homes: dict[str, Homes] = {}
         self.routers = 1
         self.surprise = 0.0
         self.output_tokens = OUTPUT_TOKENS
@@ -141,6 +143,13 @@ class KvBook:
         if left_ns <= 0 or not shelf.pending:
             return shelf.pending
         return min(shelf.pending, left_ns * self.rate)
+
+    def homes_of(self, component: str) -> Homes:
+        """Return the counts of a component's prompts: others have copies, and prompts, of their own."""
+        homes = self.homes.get(component)
+        if homes is None:
+            homes = self.homes[component] = Homes(self.tuning.spread)
+        return homes
 
     def rule(self, home: Shelf | None) -> "Rule":
         """Return the numbers of the cost for a request with this home.
@@ -218,14 +227,20 @@ class KvBook:
         if told.output_tokens >= 0:
             self.output_tokens += (told.output_tokens - self.output_tokens) * RATE
         if told.cached_tokens >= 0 and told.prompt_tokens > 0 and visit.chain:
-            self._correct(visit, told.cached_tokens / told.prompt_tokens)
+            self._correct(visit, told)
 
-    def _correct(self, visit: Visit, share: float) -> None:
-        """Correct what is estimated of a target by the share of a prompt that it reports as cached."""
+    def _correct(self, visit: Visit, told: Completed) -> None:
+        """Correct what is estimated of a target by how much of a prompt it reports as cached.
+
+        Blocks come from the share of the tokens, which is too little where the start of a prompt has longer
+        tokens than the rest (English before Chinese, prose before data): for a contradiction, the tokens
+        themselves must be too few as well.
+        """
         shelf, index = visit.shelf, self.index
         if shelf.trust is Trust.EXACT:
             return
-        reported = share * visit.characters / TEXT_BLOCK_CHARACTERS
+        reported = told.cached_tokens / told.prompt_tokens * visit.characters / TEXT_BLOCK_CHARACTERS
+        most = max(reported, told.cached_tokens * CHARACTERS_PER_TOKEN_MAX / TEXT_BLOCK_CHARACTERS)
         missing = len(visit.chain) - visit.depth
         if visit.at_home and missing > 0:
             more = min(1.0, max(0.0, reported - visit.depth) / missing)
@@ -233,7 +248,7 @@ class KvBook:
         if shelf.trust is Trust.UNKNOWN:
             if reported >= 1:
                 index.trust(shelf, Trust.ESTIMATED, "the engine reports cached tokens")
-        elif visit.settled and visit.depth - reported > 1.5:
+        elif visit.settled and visit.depth - most > 1.5:
             shelf.contradictions = shelf.contradictions + 1 if reported < 1 else 0
             if shelf.contradictions >= CONTRADICTIONS_MAX:
                 index.trust(shelf, Trust.UNKNOWN, "the engine reports no cached tokens")

@@ -224,3 +224,14 @@ def test_a_thousand_targets_that_come_and_go_leave_nothing_behind():
         assert (book.rows, book.kv.index.shelves, len(book.kv.index)) == ({}, {}, 0)
     book.renew(variant(*many[:7], routing=KV_AWARE))
     assert sorted(row.shelf.bit for row in book.rows.values()) == [1 << place for place in range(7)]
+
+
+def test_popular_starts_of_a_component_are_forgotten_with_its_last_copy():
+    book = VariantBook("e", variant(copy("1", "c"), copy("2", "c"), copy("3", "d"), routing=KV_AWARE))
+    homes = {component: book.kv.homes_of(component) for component in "cd"}
+    book.renew(variant(copy("1", "c"), copy("3", "d"), routing=KV_AWARE))
+    assert book.kv.homes == homes
+    book.renew(variant(copy("1", "c"), routing=KV_AWARE))
+    assert book.kv.homes == {"c": homes["c"]}
+    book.retire()
+    assert book.kv.homes == {}

@@ -213,6 +213,22 @@ def test_a_first_token_in_no_time_makes_no_rate():
     assert bench.send(*long(100)).work > 0
 
 
+# --- home keys ----------------------------------------------------------------------------------
+def test_what_is_popular_is_a_matter_of_one_component():
+    """Two of forty components: each has a start that all its prompts have, 2.5 % of all."""
+    bench = Bench()
+    keys = {"1": [], "11": []}
+    for n in range(2000):
+        for component, seen in keys.items():
+            prompt = (int(component), 100_000 * int(component) + n)
+            seen.append(bench.book.homes_of(component).key(prompt, 4))
+        for other in range(38):
+            bench.book.homes_of(f"c{other}").key((10**9 + other, 10**10 + n), 4)
+    assert bench.book.homes_of("1") is not bench.book.homes_of("11")
+    for component, seen in keys.items():
+        assert len(set(seen[1000:])) == 1000, component
+
+
 # --- the numbers of the rule ------------------------------------------------------------------
 def test_one_router_counts_what_is_tuned_and_the_price_of_space():
     bench = Bench()
@@ -308,6 +324,27 @@ def test_a_report_on_blocks_that_were_only_on_their_way_trims_nothing():
     assert bench.a.capacity == KV_RECORD_BLOCKS_MAX
 
 
+@pytest.mark.parametrize("end", [1.0, 1.5, 4.5, 6.0])
+def test_a_start_of_longer_tokens_than_the_rest_is_no_contradiction(end):
+    """English, of 4.5 characters a token, is cached as a whole before a text of other density."""
+    bench = Bench()
+    for n in range(100):
+        visit = bench.send(*chain_of(10), *chain_of(10, 1000 + 10 * n), more=0)
+        start = int(10_240 / 4.5)
+        bench.end(visit, prompt=start + int(10_240 / end), cached=start if n else 0)
+    assert (bench.a.capacity, bench.a.contradictions) == (KV_RECORD_BLOCKS_MAX, 0)
+    assert len(bench.a.blocks) == 10 + 100 * 10
+
+
+@pytest.mark.parametrize("characters_per_token", [1.0, 1.5, 3.0, 4.5, 6.0])
+def test_nothing_cached_of_much_that_is_expected_is_a_contradiction_in_every_text(characters_per_token):
+    bench = Bench()
+    bench.visit(*chain_of(100))
+    visit = bench.send(*chain_of(100), more=0)
+    bench.end(visit, prompt=int(102_400 / characters_per_token), cached=16)
+    assert bench.a.capacity == 97
+
+
 def test_a_record_grows_by_reports_of_blocks_that_it_gave_up():
     bench = Bench()
     for first in range(0, 1000, 100):
@@ -370,6 +407,13 @@ def test_a_report_on_a_prompt_of_less_than_a_block_says_nothing_of_the_record():
     bench = Bench()
     bench.end(bench.send(more=500), prompt=125, cached=0)
     assert (bench.a.capacity, bench.a.contradictions) == (KV_RECORD_BLOCKS_MAX, 0)
+
+
+def test_an_answer_without_a_prompt_settles_nothing():
+    """It was a client's mistake, which the model server answered at once."""
+    bench = Bench()
+    bench.end(bench.send(1, 2), prompt=0)
+    assert not bench.send(1, 2).settled
 
 
 def test_a_request_that_failed_reports_nothing_and_settles_nothing():

@@ -47,7 +47,7 @@ def pick_kv_aware(
         is looked up once for all targets.
     """
     chain, length = request.chain, request.characters
-    key = book.homes.key(chain, len(candidates))
+    key = book.homes_of(request.component).key(chain, len(candidates))
     if key is None:
         key = request.key
         assert key is not None, "a request without any text has no home"
