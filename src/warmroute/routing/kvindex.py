@@ -9,7 +9,7 @@ exactly; without them it is our own record of what was sent there, trimmed like 
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from heapq import heappop, heappush
 
@@ -224,12 +224,12 @@ class KvIndex:
             self._trim(shelf, shelf.capacity)
 
     def _trim(self, shelf: Shelf, capacity: int) -> None:
-        blocks = shelf.blocks
+        blocks, expected, bit = shelf.blocks, shelf.expected, shelf.bit
         given_up = []
-        while len(blocks) > capacity:
+        for _ in range(len(blocks) - capacity):
             block = blocks.popitem(last=False)[0]
-            if block not in shelf.expected:
-                self._drop(block, shelf.bit)
+            if block not in expected:
+                self._drop(block, bit)
             given_up.append(block)
         if given_up:
             self._haunt(shelf, given_up)
@@ -241,12 +241,12 @@ class KvIndex:
         else:
             del self._holders[block]
 
-    def _haunt(self, shelf: Shelf, blocks: Iterable[int]) -> None:
+    def _haunt(self, shelf: Shelf, blocks: Collection[int]) -> None:
         ghosts = self._ghosts
         for block in blocks:
             ghosts[block] = shelf
             ghosts.move_to_end(block)
-            self.evicted += 1
+        self.evicted += len(blocks)
         self._lay_ghosts()
         if self.evicted > KV_GHOSTS_MAX * len(self.shelves):
             self.evicted /= 2
@@ -281,8 +281,16 @@ class KvIndex:
 
     def clear(self, shelf: Shelf) -> None:
         """Forget what a target holds."""
-        for block in shelf.blocks.keys() | shelf.expected.keys():
-            self._drop(block, shelf.bit)
+        bit, blocks, holders = shelf.bit, shelf.blocks, self._holders
+        for block in blocks:
+            left = holders[block] ^ bit
+            if left:
+                holders[block] = left
+            else:
+                del holders[block]
+        for block in shelf.expected:
+            if block not in blocks:
+                self._drop(block, bit)
         shelf.blocks.clear()
         shelf.expected.clear()
         shelf.epoch += 1
