@@ -63,7 +63,7 @@ def plan(
     Args:
         names: Sub-cases, cases or patterns (``*`` and ``?``); all without any.
         full: Everything instead of the short selection.
-        policies: Names; all without any, in the full suite with the grid of PREFIX_AWARE.
+        policies: Names; all without any, and a grid of pairs of PREFIX_AWARE.
         seeds: Of every sub-case and policy.
         overrides: Parameters by name; a sub-case takes those that it has.
         data: Directory of the recordings; None when there is none.
@@ -111,7 +111,9 @@ def _meant(name: str, sub_case: SubCase) -> bool:
 
 
 def _all_policies(sub_case: SubCase, *, full: bool) -> tuple[str, ...]:
-    return (*POLICIES, *(sub_case.grid() if full and not sub_case.changes else ()))
+    if sub_case.changes:
+        return tuple(POLICIES)
+    return (*POLICIES, *(sub_case.grid() if full else sub_case.short_grid()))
 
 
 # --- what was run already -------------------------------------------------------------------

@@ -30,6 +30,8 @@ PREFIX_AWARE = RoutingStrategy.PREFIX_AWARE.value
 GRID_LENGTHS = (1024, 4096, 16384)
 """Characters; with each of `GRID_FACTORS` times the case's own threshold they are the declared grid."""
 GRID_FACTORS = (0.5, 2)
+LOW_THRESHOLDS = (1, 4)
+"""With the case's own length they are the grid of the short suite: what suits a case with nothing to gain."""
 _PAIR = re.compile(r"(.+)\[(\d+),(\d+)\]")
 
 
@@ -72,12 +74,17 @@ class SubCase:
         return replace(self.having({"routers": str(ROUTERS)}), name=f"{self.name}{ROUTERS_SUFFIX}")
 
     def grid(self) -> tuple[str, ...]:
-        """Return PREFIX_AWARE with every pair of the declared grid, as policies."""
+        """Return PREFIX_AWARE with every pair of the declared grid of the full suite, as policies."""
         own = self.parameters.whole("threshold") or self.scenario.threshold(self.parameters)
         thresholds = sorted({min(1024, max(1, round(own * factor))) for factor in GRID_FACTORS})
         return tuple(
             f"{PREFIX_AWARE}[{length},{threshold}]" for length in GRID_LENGTHS for threshold in thresholds
         )
+
+    def short_grid(self) -> tuple[str, ...]:
+        """Return the same of the short suite."""
+        length = self.parameters.whole("prefix_length")
+        return tuple(f"{PREFIX_AWARE}[{length},{threshold}]" for threshold in LOW_THRESHOLDS)
 
 
 def policy_of(name: str) -> tuple[str, dict[str, str]]:

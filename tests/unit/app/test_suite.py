@@ -29,7 +29,7 @@ def test_every_sub_case_runs_with_every_policy_and_seed():
     assert [each.name for each in made.sub_cases] == ["aws-long@14"]
     jobs = [(job.shown, job.policy, job.seed) for job in made.jobs]
     assert ("aws-long@14", "chwbl", 2) in jobs
-    assert len(jobs) == 2 * (17 + 2)  # 17 policies, two of them with four routers as well
+    assert len(jobs) == 2 * (17 + 2 + 2)  # 17 policies, a grid of two, and two with four routers as well
     assert jobs.count(("aws-long@14+4routers", "KV_AWARE", 1)) == 1
     assert ("aws-long@14+4routers", "RANDOM", 1) not in jobs
 

@@ -75,6 +75,10 @@ def test_the_grid_is_lengths_by_thresholds_around_the_cases_own():
     assert SHORT["ladder@10"].grid()[:2] == ("PREFIX_AWARE[1024,48]", "PREFIX_AWARE[1024,192]")
 
 
+def test_the_short_grid_is_low_thresholds_with_the_cases_own_length():
+    assert SHORT["aws-short@140"].short_grid() == ("PREFIX_AWARE[1024,1]", "PREFIX_AWARE[1024,4]")
+
+
 def test_a_grid_stays_within_what_sagemaker_allows():
     assert SHORT["aws-long@14"].having({"threshold": "1000"}).grid()[1] == "PREFIX_AWARE[1024,1024]"
     assert SHORT["aws-long@14"].having({"threshold": "1"}).grid()[0] == "PREFIX_AWARE[1024,1]"
