@@ -260,6 +260,14 @@ class KvBook:
             if visit.returns and reported > visit.depth + 1:
                 index.set_capacity(shelf, int(shelf.capacity / LEARNING) + 1)
 
+    def restarted(self, shelf: Shelf) -> None:
+        """Forget what we recorded of a target whose server is not there or has just begun.
+
+        One that tells of its cache itself is believed: it says so when its cache is empty.
+        """
+        if shelf.trust is Trust.ESTIMATED:
+            self.index.clear(shelf)
+
     # --- engines ----------------------------------------------------------------------------
     def learn(self, shelf: Shelf, event: CacheEvent, now_ns: int) -> None:
         """Fold in what an engine told of its cache."""

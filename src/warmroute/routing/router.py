@@ -18,7 +18,15 @@ from warmroute.core.decision import (
     Refused,
     RoutingRequest,
 )
-from warmroute.core.events import AttemptEvent, CacheEvent, Cancelled, Completed, Failed, FirstToken
+from warmroute.core.events import (
+    AttemptEvent,
+    CacheEvent,
+    Cancelled,
+    Completed,
+    Failed,
+    FailureCause,
+    FirstToken,
+)
 from warmroute.core.fleet import Fleet, RoutingStrategy, Target, TargetState
 from warmroute.routing import variants
 from warmroute.routing.books import KV_TUNING, EndpointBook, VariantBook
@@ -40,6 +48,9 @@ _LEAST_OUTSTANDING_REQUESTS: Final = RoutingStrategy.LEAST_OUTSTANDING_REQUESTS
 _RANDOM: Final = RoutingStrategy.RANDOM
 _KV_AWARE: Final = RoutingStrategy.KV_AWARE
 _ONLY_CANDIDATE: Final = Reason.ONLY_CANDIDATE
+
+_NOBODY_THERE: Final = (FailureCause.CONNECT_FAILED, FailureCause.LOADING)
+"""What a target answers whose server is away or has just begun: it has lost its cache, whatever it was."""
 
 __all__ = ["EndpointBook", "Router", "VariantBook"]
 
@@ -421,6 +432,8 @@ def _note_visit(event: AttemptEvent, book: VariantBook, row: TargetRow | None, n
         kv.computed(visit, now_ns)
     else:
         kv.ended(visit, now_ns, event if isinstance(event, Completed) else None)
+        if isinstance(event, Failed) and event.cause in _NOBODY_THERE:
+            kv.restarted(visit.shelf)
 
 
 def _assign(

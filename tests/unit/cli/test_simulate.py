@@ -257,7 +257,7 @@ def test_nothing_run_makes_no_report(tmp_path):
     html = tmp_path / "report.html"
     result = run("suite", "aws-long@14", "--results", str(tmp_path), "--show", "--html", str(html))
     assert result.exit_code == 0, result.output
-    assert "0 of 95 runs are there" in result.stdout
+    assert "0 of 105 runs are there" in result.stdout
     assert not html.exists()
 
 

@@ -579,6 +579,17 @@ def test_a_request_from_before_a_clear_takes_nothing_from_one_behind_it():
     assert bench.depth(1, 2) == 0
 
 
+def test_a_server_that_is_away_is_forgotten_unless_its_engine_tells():
+    bench = Bench()
+    bench.visit(1, 2)
+    bench.book.restarted(bench.a)
+    assert bench.depth(1, 2) == 0
+    bench.clear()
+    bench.store(1, 2)
+    bench.book.restarted(bench.a)
+    assert bench.depth(1, 2) == 2
+
+
 # --- what evictions cost ------------------------------------------------------------------------
 def test_blocks_asked_for_again_after_their_eviction_make_leaving_home_dearer():
     bench = Bench()

@@ -1261,6 +1261,21 @@ def test_what_is_told_of_another_generation_or_target_is_void(generation):
     assert bench.ask(*CHAIN).reason is Reason.HOME
 
 
+@pytest.mark.parametrize(
+    ("cause", "kept"),
+    [
+        (FailureCause.CONNECT_FAILED, False), (FailureCause.LOADING, False),
+        (FailureCause.SERVER_ERROR, True), (FailureCause.FIRST_BYTE_TIMEOUT, True),
+    ],
+)  # fmt: skip
+def test_what_was_sent_to_a_server_that_is_away_is_forgotten(cause, kept):
+    bench = KvBench()
+    home = bench.ask(*CHAIN)
+    bench.complete(home)
+    bench.fail(bench.ask(*CHAIN), cause)
+    assert bool(bench.shelf(home.target.target_id).blocks) is kept
+
+
 def test_what_is_told_of_a_target_of_another_strategy_means_nothing():
     bench = Bench(LEAST)
     bench.router.learn(CacheCleared("1", 1), NOW)
