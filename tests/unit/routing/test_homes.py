@@ -101,6 +101,23 @@ def test_a_start_is_popular_above_one_over_spread_times_targets(targets):
     assert SYSTEM not in popular.share(system(1), 1.6 * limit, 4 * windows)[-20:]
 
 
+@pytest.mark.parametrize(("others", "key"), [(57, SYSTEM), (56, 99)])
+def test_a_share_of_just_the_limit_is_not_too_popular(others, key):
+    """Eight of 64 requests, or of 63, where one in eight may have a start."""
+    traffic = Traffic(targets=2)
+    traffic.unlike(others - 1)
+    for n in range(COUNT_MIN - 1):
+        traffic.key(*system(1), 10**6 + n)
+    assert COUNT_MIN == 8
+    assert traffic.key(*system(1), 99) == key
+
+
+def test_a_start_that_comes_into_use_later_is_counted_over_both_windows():
+    traffic = Traffic()
+    traffic.unlike(3 * WINDOW)
+    assert SYSTEM not in traffic.share(system(1), 1.5 * LIMIT, 4 * WINDOW)[-20:]
+
+
 def test_a_few_requests_of_the_first_do_not_make_a_start_popular():
     traffic = Traffic()
     assert {traffic.key(*system(1), n) for n in range(COUNT_MIN - 1)} == {SYSTEM}

@@ -233,6 +233,7 @@ def test_what_is_popular_is_a_matter_of_one_component():
 def test_one_router_counts_what_is_tuned_and_the_price_of_space():
     bench = Bench()
     bench.book.output_tokens = 300.0
+    bench.book.surprise = 0.5  # from a time with others
     bench.book.index.evicted, bench.book.index.asked_again = 3.0, 1.0
     rule = bench.book.rule(bench.a)
     assert rule.anchor == pytest.approx(0.25 + 2.0 * 1 / 4)
