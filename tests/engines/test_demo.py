@@ -67,19 +67,21 @@ def until_instances_run(place: Path, count: int) -> None:
         time.sleep(0.05)
 
 
-def test_prefix_aware_takes_more_from_the_caches_without_a_failure_and_nothing_is_left(place, start):
+def test_both_strategies_that_look_at_prompts_take_more_from_the_caches_without_a_failure_and_nothing_is_left(place, start):
     demo = start(*SMALL, "--json", "numbers.json", "--output", "pictures")
     said, _ = demo.communicate(timeout=110)
 
     assert demo.returncode == 0, said
     numbers = json.loads((place / "numbers.json").read_text())
     rows = {row["strategy"]: row for row in numbers["rows"]}
-    assert list(rows) == ["RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE"]
+    assert list(rows) == ["RANDOM", "LEAST_OUTSTANDING_REQUESTS", "PREFIX_AWARE", "KV_AWARE"]
     assert {(row["requests"], row["failures"]) for row in rows.values()} == {(40, 0)}
     assert all(sum(row["requests_per_instance"].values()) == 40 for row in rows.values())
-    # Every document is computed once, and never again.
+    # Every document is computed once, and never again ...
     assert rows["PREFIX_AWARE"]["cached_share"] == pytest.approx(0.79, abs=0.02)
-    assert rows["PREFIX_AWARE"]["cached_share"] > rows["RANDOM"]["cached_share"]
+    # ... or a second time where its holder had more to do than that.
+    shares = {name: row["cached_share"] for name, row in rows.items()}
+    assert shares["RANDOM"] + 0.1 < shares["KV_AWARE"] < 0.81
     assert {"processors", "memory_bytes"} <= set(numbers["machine"])
     assert numbers["settings"]["seed"] == 1
     assert (place / "pictures" / "demo.png").read_bytes().startswith(b"\x89PNG")

@@ -45,8 +45,9 @@ def demo(**given: Any) -> int:
     """Compare routing strategies on four real model servers.
 
     Starts llama.cpp servers behind a SageMaker endpoint of their own, asks the same kind of questions
-    under RANDOM, LEAST_OUTSTANDING_REQUESTS and PREFIX_AWARE in turns, and shows what the engines took
-    from their caches and how long the answers took to begin. Takes about a minute on two processors.
+    under RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_AWARE and KV_AWARE in turns, and shows what the
+    engines took from their caches and how long the answers took to begin. Takes about a minute and a half
+    on two processors.
     """
     missing = [name for module, name in NEEDS.items() if importlib.util.find_spec(module) is None]
     if missing:

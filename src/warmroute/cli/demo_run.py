@@ -33,6 +33,7 @@ STRATEGIES = (
     RoutingStrategy.RANDOM,
     RoutingStrategy.LEAST_OUTSTANDING_REQUESTS,
     RoutingStrategy.PREFIX_AWARE,
+    RoutingStrategy.KV_AWARE,
 )
 CONTEXT_TOKENS = 6144
 """Of one slot: a document takes about 4,100 tokens of one byte."""
@@ -172,10 +173,10 @@ def _tell(
 ) -> None:
     said = conclusion(
         summaries,
-        subject=RoutingStrategy.PREFIX_AWARE.value,
+        subject=RoutingStrategy.KV_AWARE.value,
         baseline=RoutingStrategy.RANDOM.value,
     )
-    console.print(comparison_table(summaries, highlight=RoutingStrategy.PREFIX_AWARE.value))
+    console.print(comparison_table(summaries, highlight=RoutingStrategy.KV_AWARE.value))
     console.print(said)
     errors = sorted({sample.error for sample in samples if sample.error is not None})
     for error in errors[:3]:
