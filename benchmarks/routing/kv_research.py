@@ -70,9 +70,16 @@ STUDIES: Mapping[str, Study] = {
         "kv_harm: what others in flight wait for our prefill",
         _one("kv_harm", "0.03", "0", "0.01", "0.1", "0.3", "1"),
     ),
+    "answers": Study(
+        "kv_answers: what slower answers count, learnt; 0 keeps kv_decode",
+        _one("kv_answers", "0.1", "0", "0.03", "0.3", "1"),
+    ),
     "decode": Study(
-        "kv_decode: what answers wait for each other's context",
-        _one("kv_decode", "5e-5", "0", "2e-5", "1e-4", "2e-4", "5e-4"),
+        "kv_decode: what answers wait for each other's context, when it is not learnt",
+        {
+            value: {"kv_answers": "0", "kv_decode": value}
+            for value in ("5e-5", "0", "2e-5", "1e-4", "2e-4", "5e-4")
+        },
     ),
     "spread": Study(
         "kv_spread: how popular a home key may be", _one("kv_spread", "4", "0.5", "1", "2", "8", "32")

@@ -67,7 +67,9 @@ def until_instances_run(place: Path, count: int) -> None:
         time.sleep(0.05)
 
 
-def test_both_strategies_that_look_at_prompts_take_more_from_the_caches_without_a_failure_and_nothing_is_left(place, start):
+def test_both_strategies_that_look_at_prompts_take_more_from_the_caches_without_a_failure_and_nothing_is_left(
+    place, start
+):
     demo = start(*SMALL, "--json", "numbers.json", "--output", "pictures")
     said, _ = demo.communicate(timeout=110)
 

@@ -21,6 +21,12 @@ WORK_MIN = 8 * TEXT_BLOCK_CHARACTERS
 """Characters before a first token that say something of an engine's rate: below, overheads take the time."""
 CHARACTERS_PER_TOKEN_MAX = 6.0
 """A token of text stands for no more than that, in the mean: English prose has 4.5, code 3, Chinese 1.5."""
+SLOPE_RATE = 0.005
+"""The same in what is learnt of slowdowns, which are noisy: two hundred answers count."""
+ANSWER_TOKENS_MIN = 16
+"""Shorter answers say little of how fast tokens come."""
+ANSWERS_MIN = 50
+"""Answers before what they say is used."""
 OUTPUT_TOKENS = 200.0
 """Length of an answer until engines have reported some: what published chat workloads have."""
 
@@ -34,7 +40,9 @@ class KvTuning:
         price: The same per share of evicted blocks that are asked for again.
         blind: The same per other router, where engines do not tell what those have sent.
         harm: What computing a token costs each request in flight on the same target.
-        decode: What a token of context costs an answer, in prefill of tokens, per token of the answer.
+        decode: What a token of context costs an answer, in prefill of tokens, per token of the answer,
+            until it is learnt.
+        answers: How much it counts when it is learnt: of a wait between tokens against one before the first.
         spread: Homes that a popular start of prompts may have, at most one over its share times targets.
     """
 
@@ -43,7 +51,37 @@ class KvTuning:
     blind: float = 1.0
     harm: float = 0.03
     decode: float = 5e-5
+    answers: float = 0.1
     spread: float = 4.0
+
+
+class Slope:
+    """How one quantity changes with another: a regression in which older values count less.
+
+    Attributes:
+        count: Values so far.
+    """
+
+    __slots__ = ("_covariance", "_variance", "_x", "_y", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._x = self._y = self._variance = self._covariance = 0.0
+
+    def add(self, x: float, y: float) -> None:
+        """Take in a pair of values."""
+        self.count += 1
+        rate = max(SLOPE_RATE, 1 / self.count)
+        dx, dy = x - self._x, y - self._y
+        self._x += rate * dx
+        self._y += rate * dy
+        self._variance += rate * ((1 - rate) * dx * dx - self._variance)
+        self._covariance += rate * ((1 - rate) * dx * dy - self._covariance)
+
+    @property
+    def slope(self) -> float:
+        """The change of y with x; 0 while x does not change."""
+        return self._covariance / self._variance if self._variance else 0.0
 
 
 class Rule:
@@ -79,12 +117,13 @@ class Visit:
         epoch: Of the shelf when it was sent.
         pending: Characters that the engine has still to compute.
         sent_ns: When it was sent.
+        first_ns: When its first token came; 0 before.
         work: Characters to compute until its first token, with those of requests before it.
     """
 
     __slots__ = (
-        "at_home", "chain", "characters", "depth", "epoch", "pending", "returns", "sent_ns", "settled",
-        "shelf", "work",
+        "at_home", "chain", "characters", "depth", "epoch", "first_ns", "pending", "returns", "sent_ns",
+        "settled", "shelf", "work",
     )  # fmt: skip
 
     def __init__(self, shelf: Shelf, request: RoutingRequest, depth: int, *, at_home: bool) -> None:
@@ -96,6 +135,7 @@ class Visit:
         self.epoch = shelf.epoch
         self.pending = max(request.characters - depth * TEXT_BLOCK_CHARACTERS, 1)
         self.sent_ns = 0
+        self.first_ns = 0
         self.work = 0.0
         self.settled = False
         self.returns = False
@@ -111,10 +151,12 @@ class KvBook:
         routers: How many routers send requests to these targets, this one included.
         surprise: How much of what a home was not thought to hold it held, in the mean: what others sent.
         output_tokens: Mean length of answers.
+        silent: Share of the requests that ended well without a first token to be seen.
     """
 
     __slots__ = (
-        "_computed", "_took_ns", "homes", "index", "output_tokens", "routers", "surprise", "tuning",
+        "_computed", "_slowdown", "_took_ns", "homes", "index", "output_tokens", "routers", "silent",
+        "surprise", "tuning",
     )  # fmt: skip
 
     def __init__(self, tuning: KvTuning) -> None:
@@ -123,10 +165,12 @@ class KvBook:
         self.homes: dict[str, Homes] = {}
         self.routers = 1
         self.surprise = 0.0
+        self.silent = 0.0
         self.output_tokens = OUTPUT_TOKENS
         # Characters computed until first tokens, and how long that took: sums, older ones counting less.
         self._computed = 0.0
         self._took_ns = 0.0
+        self._slowdown = Slope()
 
     @property
     def rate(self) -> float:
@@ -137,11 +181,12 @@ class KvBook:
         """Return how many characters of prompts a target has still to compute, as far as is known.
 
         It is what an engine at the usual rate would have left; all of it when that should have been done by
-        now: an engine that is late is stalled, by a full cache for example.
+        now: an engine that is late is stalled, by a full cache for example. Requests whose answers are not
+        streamed show no first token, and where most are like that nothing can be late.
         """
         left_ns = shelf.clear_ns - now_ns
         if left_ns <= 0 or not shelf.pending:
-            return shelf.pending
+            return shelf.pending * (1.0 - self.silent)
         return min(shelf.pending, left_ns * self.rate)
 
     def homes_of(self, component: str) -> Homes:
@@ -150,6 +195,19 @@ class KvBook:
         if homes is None:
             homes = self.homes[component] = Homes(self.tuning.spread)
         return homes
+
+    @property
+    def decode(self) -> float:
+        """What a token of context costs, in prefill of tokens, per token of an answer.
+
+        Learnt from how much slower answers are where there is more context, in prefill that would have been
+        computed meanwhile; within bounds, for prefills between the tokens of an answer disturb it.
+        """
+        tuning, slowdown = self.tuning, self._slowdown
+        if slowdown.count < ANSWERS_MIN or not tuning.answers:
+            return tuning.decode
+        learnt = tuning.answers * slowdown.slope * self.rate
+        return max(tuning.decode / 3, min(learnt, tuning.decode * 6))
 
     def rule(self, home: Shelf | None) -> "Rule":
         """Return the numbers of the cost for a request with this home.
@@ -163,7 +221,7 @@ class KvBook:
         return Rule(
             anchor=anchor + tuning.blind * others if blind else anchor,
             harm=tuning.harm * self.routers,
-            decode=tuning.decode * self.output_tokens * self.routers,
+            decode=self.decode * self.output_tokens * self.routers,
             surprise=self.surprise if blind else 0.0,
         )
 
@@ -196,6 +254,7 @@ class KvBook:
         """Note the first token of a request: its prompt is computed."""
         if not visit.pending:
             return  # told before, or told late
+        visit.first_ns = now_ns
         if visit.work >= WORK_MIN:
             self._computed += visit.work - self._computed * RATE
             self._took_ns += now_ns - visit.sent_ns - self._took_ns * RATE
@@ -218,12 +277,16 @@ class KvBook:
         """
         self._leave_queue(visit)
         shelf = visit.shelf
+        if told is not None and visit.first_ns and told.output_tokens >= ANSWER_TOKENS_MIN:
+            took_ns = now_ns - visit.first_ns
+            self._slowdown.add(shelf.resident, took_ns / (told.output_tokens - 1))
         shelf.resident -= visit.characters
         if visit.chain:
             well = told is not None and told.prompt_tokens != 0
             self.index.ended(shelf, visit.chain, now_ns, epoch=visit.epoch, well=well)
         if told is None:
             return
+        self.silent += ((not visit.first_ns) - self.silent) * RATE
         if told.output_tokens >= 0:
             self.output_tokens += (told.output_tokens - self.output_tokens) * RATE
         if told.cached_tokens >= 0 and told.prompt_tokens > 0 and visit.chain:

@@ -5,7 +5,15 @@ from warmroute.core.events import CacheCleared, Completed, EventsLost, TextBlock
 from warmroute.core.fleet import Target
 from warmroute.core.ids import InstanceId, TargetId
 from warmroute.core.limits import KV_RECORD_BLOCKS_MAX, KV_RECORD_BLOCKS_MIN
-from warmroute.routing.kvbook import RATE, WORK_MIN, KvBook, KvTuning
+from warmroute.routing.kvbook import (
+    ANSWER_TOKENS_MIN,
+    ANSWERS_MIN,
+    RATE,
+    WORK_MIN,
+    KvBook,
+    KvTuning,
+    Slope,
+)
 from warmroute.routing.kvindex import CONTRADICTIONS_MAX, EXPECTED_NS, LEARNING, Trust
 
 NOW = 10**12
@@ -589,6 +597,64 @@ def test_a_server_that_is_away_is_forgotten_unless_its_engine_tells():
     bench.store(1, 2)
     bench.book.restarted(bench.a)
     assert bench.depth(1, 2) == 2
+
+
+# --- answers ------------------------------------------------------------------------------------
+def answers(bench, *, tokens=101, count=ANSWERS_MIN, slow_ns=0):
+    """Answers of two sizes of context, slower by ``slow_ns`` per token and per 1,024 characters more."""
+    for number in range(count):
+        more = 1024 * (10 + 10 * (number % 2))
+        visit = bench.send(more=more)
+        bench.book.computed(visit, NOW + SECOND)
+        took_ns = (tokens - 1) * (10_000_000 + slow_ns * more // 1024)
+        bench.end(visit, output=tokens, now_ns=NOW + SECOND + took_ns)
+
+
+def test_what_context_costs_answers_is_learnt_from_how_much_slower_they_are():
+    bench = Bench(KvTuning(decode=1e-4, answers=0.5))
+    answers(bench, slow_ns=50_000)
+    # 50 us more per 1,024 characters, in which the engine computes so many characters of prompt.
+    learnt = 0.5 * 50_000 / 1024 * bench.book.rate
+    assert bench.book.decode == pytest.approx(learnt)
+    assert 1e-4 / 3 < learnt < 6e-4
+
+
+@pytest.mark.parametrize(("slow_ns", "factor"), [(0, 1 / 3), (10_000_000, 6)])
+def test_what_is_learnt_of_answers_stays_within_bounds(slow_ns, factor):
+    bench = Bench(KvTuning(decode=1e-4, answers=0.5))
+    answers(bench, slow_ns=slow_ns)
+    assert bench.book.decode == pytest.approx(1e-4 * factor)
+
+
+@pytest.mark.parametrize(
+    "given", [{"count": ANSWERS_MIN - 1}, {"tokens": ANSWER_TOKENS_MIN - 1}], ids=["few", "short"]
+)
+def test_few_answers_or_short_ones_say_nothing(given):
+    bench = Bench(KvTuning(decode=1e-4, answers=0.5))
+    answers(bench, slow_ns=100_000, **given)
+    assert bench.book.decode == 1e-4
+
+
+def test_what_answers_say_may_be_left_out():
+    bench = Bench(KvTuning(decode=1e-4, answers=0.0))
+    answers(bench, slow_ns=100_000)
+    assert bench.book.decode == 1e-4
+
+
+def test_a_slope_of_one_place_is_none():
+    slope = Slope()
+    slope.add(3.0, 1.0)
+    slope.add(3.0, 2.0)
+    assert slope.slope == 0
+
+
+def test_where_no_answer_is_streamed_nothing_is_late():
+    bench = Bench()
+    for number in range(300):
+        bench.visit(number, number + 1)
+    bench.send(1000, 1001, 1002)
+    assert bench.book.silent > 0.99
+    assert bench.book.pending(bench.a, NOW) < 0.01 * bench.a.pending
 
 
 # --- what evictions cost ------------------------------------------------------------------------
