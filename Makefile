@@ -7,7 +7,7 @@ SHELL  := /bin/bash
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-engines test-compiled coverage check format docs compile bench clean
+.PHONY: help demo serve test test-engines test-compiled coverage check format docs compile bench suite clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -74,6 +74,9 @@ bench: $(VENV)/.installed-test ## Speed beside vllm-router, sglang-router, HAPro
 	@if command -v $${CC:-cc} >/dev/null; then $(MAKE) --no-print-directory compile; else echo "No C compiler: warmroute is measured as pure Python."; fi
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/gateway/run.py $(ARGS)
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/routing/kv_aware.py
+
+suite: $(VENV)/.installed-test ## Every routing policy on every simulated case, and the bar; WARMROUTE_DATA adds recordings
+	@$(BIN)/warmroute simulate suite $(ARGS)
 
 clean: ## Remove the environment, caches and the demo's files
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage out build dist
