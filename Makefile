@@ -22,7 +22,7 @@ $(VENV)/.installed-%: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	@touch $@
 
-demo: $(VENV)/.installed-demo ## Four real model servers, three routing strategies, one table
+demo: $(VENV)/.installed-demo ## Four real model servers, four routing strategies, one table
 	@$(BIN)/warmroute demo $(ARGS)
 
 serve: $(VENV)/.installed-demo ## Run warmroute in the foreground; ARGS='--instances http://… --endpoint llm'
@@ -73,7 +73,7 @@ test-compiled: $(COMPILED)/.built ## The tests of the compiled modules, against 
 bench: $(VENV)/.installed-test ## Speed beside vllm-router, sglang-router, HAProxy and nginx; cost of KV_AWARE
 	@if command -v $${CC:-cc} >/dev/null; then $(MAKE) --no-print-directory compile; else echo "No C compiler: warmroute is measured as pure Python."; fi
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/gateway/run.py $(ARGS)
-	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/routing/kv_aware.py
+	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/routing/kv_aware.py $(if $(filter --smoke,$(ARGS)),--targets 7 --rounds 1)
 
 suite: $(VENV)/.installed-test ## Every routing policy on every simulated case, and the bar; WARMROUTE_DATA adds recordings
 	@$(BIN)/warmroute simulate suite $(ARGS)
