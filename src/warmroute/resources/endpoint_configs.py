@@ -153,7 +153,7 @@ def routing_of(config: JsonObject, variant: str) -> Routing:
         variant: Name of its variant, for messages.
 
     Raises:
-        ApiError: The members do not fit together, or the strategy is not built yet.
+        ApiError: The members do not fit together, or this version does not serve the strategy.
     """
     where = f'RoutingConfig of variant "{variant}"'
     refuse_members(config, where=where, kept=_KEPT_ROUTING_MEMBERS, refused={})
