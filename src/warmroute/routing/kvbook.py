@@ -311,7 +311,19 @@ class KvBook:
         if shelf.trust is Trust.UNKNOWN:
             if reported >= 1:
                 index.trust(shelf, Trust.ESTIMATED, "the engine reports cached tokens")
-        elif visit.settled and visit.depth - most > 1.5:
+            return
+        self._weigh(visit, reported, contradicted=visit.settled and visit.depth - most > 1.5)
+
+    def _weigh(self, visit: Visit, reported: float, *, contradicted: bool) -> None:
+        """Let a report of so many blocks change the record, which it may contradict."""
+        shelf, index = visit.shelf, self.index
+        if shelf.doubtful and visit.settled:
+            shelf.doubtful = False
+            if contradicted:
+                index.clear(shelf)
+                index.sent(shelf, visit.chain)
+                return
+        if contradicted:
             shelf.contradictions = shelf.contradictions + 1 if reported < 1 else 0
             if shelf.contradictions >= CONTRADICTIONS_MAX:
                 index.trust(shelf, Trust.UNKNOWN, "the engine reports no cached tokens")
@@ -323,13 +335,12 @@ class KvBook:
             if visit.returns and reported > visit.depth + 1:
                 index.set_capacity(shelf, int(shelf.capacity / LEARNING) + 1)
 
-    def restarted(self, shelf: Shelf) -> None:
-        """Forget what we recorded of a target whose server is not there or has just begun.
+    def away(self, shelf: Shelf) -> None:
+        """Note that a target's server could not be reached, or has just begun.
 
-        One that tells of its cache itself is believed: it says so when its cache is empty.
+        That alone proves nothing: our own network may be at fault. The first report afterwards does.
         """
-        if shelf.trust is Trust.ESTIMATED:
-            self.index.clear(shelf)
+        shelf.doubtful = True
 
     # --- engines ----------------------------------------------------------------------------
     def learn(self, shelf: Shelf, event: CacheEvent, now_ns: int) -> None:

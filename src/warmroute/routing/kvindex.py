@@ -47,6 +47,7 @@ class Shelf:
         blocks: Held blocks, the least recently used first; the value says whether a request that brought
             them has ended well, before which they may be on their way only.
         capacity: Blocks that a record may have; learnt.
+        doubtful: Its server was away, and may have come back with an empty cache.
         epoch: Grows when what was expected is forgotten.
         trust: How the blocks are known.
         why: What the last change of ``trust`` was for.
@@ -56,8 +57,8 @@ class Shelf:
     """
 
     __slots__ = (
-        "bit", "blocks", "capacity", "clear_ns", "contradictions", "epoch", "expected", "pending", "resident",
-        "trust", "why",
+        "bit", "blocks", "capacity", "clear_ns", "contradictions", "doubtful", "epoch", "expected", "pending",
+        "resident", "trust", "why",
     )  # fmt: skip
 
     def __init__(self, bit: int) -> None:
@@ -65,6 +66,7 @@ class Shelf:
         self.blocks: OrderedDict[int, bool] = OrderedDict()
         self.capacity = KV_RECORD_BLOCKS_MAX
         self.contradictions = 0
+        self.doubtful = False
         self.trust = Trust.ESTIMATED
         self.why = "the engine has told nothing of its cache"
         self.pending = 0

@@ -50,7 +50,7 @@ _KV_AWARE: Final = RoutingStrategy.KV_AWARE
 _ONLY_CANDIDATE: Final = Reason.ONLY_CANDIDATE
 
 _NOBODY_THERE: Final = (FailureCause.CONNECT_FAILED, FailureCause.LOADING)
-"""What a target answers whose server is away or has just begun: it has lost its cache, whatever it was."""
+"""What a target answers whose server is away or has just begun: it may have lost its cache."""
 
 __all__ = ["EndpointBook", "Router", "VariantBook"]
 
@@ -433,7 +433,7 @@ def _note_visit(event: AttemptEvent, book: VariantBook, row: TargetRow | None, n
     else:
         kv.ended(visit, now_ns, event if isinstance(event, Completed) else None)
         if isinstance(event, Failed) and event.cause in _NOBODY_THERE:
-            kv.restarted(visit.shelf)
+            kv.away(visit.shelf)
 
 
 def _assign(

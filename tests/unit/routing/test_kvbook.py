@@ -588,15 +588,25 @@ def test_a_request_from_before_a_clear_takes_nothing_from_one_behind_it():
     assert bench.depth(1, 2) == 0
 
 
-def test_a_server_that_is_away_is_forgotten_unless_its_engine_tells():
+def test_a_server_that_was_away_is_forgotten_when_its_next_report_says_that_its_cache_is_empty():
     bench = Bench()
-    bench.visit(1, 2)
-    bench.book.restarted(bench.a)
-    assert bench.depth(1, 2) == 0
-    bench.clear()
-    bench.store(1, 2)
-    bench.book.restarted(bench.a)
-    assert bench.depth(1, 2) == 2
+    bench.visit(*chain_of(10))
+    bench.visit(100, 101)
+    bench.book.away(bench.a)
+    assert bench.depth(100, 101) == 2
+    bench.visit(*chain_of(10), blocks_cached=0)
+    assert bench.depth(100, 101) == 0
+    assert bench.depth(*chain_of(10)) == 10
+
+
+def test_a_server_that_was_out_of_reach_and_still_has_its_cache_keeps_its_record():
+    bench = Bench()
+    bench.visit(*chain_of(10))
+    bench.visit(100, 101)
+    bench.book.away(bench.a)
+    bench.visit(*chain_of(10), blocks_cached=10)
+    bench.visit(*chain_of(10), blocks_cached=0)
+    assert bench.depth(100, 101) == 2
 
 
 # --- answers ------------------------------------------------------------------------------------

@@ -1262,18 +1262,20 @@ def test_what_is_told_of_another_generation_or_target_is_void(generation):
 
 
 @pytest.mark.parametrize(
-    ("cause", "kept"),
+    ("cause", "doubtful"),
     [
-        (FailureCause.CONNECT_FAILED, False), (FailureCause.LOADING, False),
-        (FailureCause.SERVER_ERROR, True), (FailureCause.FIRST_BYTE_TIMEOUT, True),
+        (FailureCause.CONNECT_FAILED, True), (FailureCause.LOADING, True),
+        (FailureCause.SERVER_ERROR, False), (FailureCause.FIRST_BYTE_TIMEOUT, False),
     ],
 )  # fmt: skip
-def test_what_was_sent_to_a_server_that_is_away_is_forgotten(cause, kept):
+def test_a_server_that_is_away_may_come_back_without_its_cache(cause, doubtful):
     bench = KvBench()
     home = bench.ask(*CHAIN)
     bench.complete(home)
     bench.fail(bench.ask(*CHAIN), cause)
-    assert bool(bench.shelf(home.target.target_id).blocks) is kept
+    shelf = bench.shelf(home.target.target_id)
+    assert shelf.doubtful is doubtful
+    assert len(shelf.blocks) == len(CHAIN)
 
 
 def test_what_is_told_of_a_target_of_another_strategy_means_nothing():
