@@ -57,7 +57,7 @@ class Hearing:
         """Take a piece of an answer that is relayed as it comes, while its lease is open.
 
         Cost:
-            About 0.2 µs; the first pieces a little more.
+            0.1 µs compiled, 0.3 µs as pure Python; the first pieces a little more.
         """
         if self._silent and begins_output(data):
             self._silent = False

@@ -135,7 +135,8 @@ _WAVE: Mapping[str, Value] = {
 _TEXTS: Mapping[str, Value] = {"think_s": 0.0, "ramp_s": 3.0}
 
 
-def _all() -> Iterator[Scenario]:
+def _published() -> Iterator[Scenario]:
+    """Cases that others have published results or recordings of."""
     case = partial(Scenario, threshold=per_client)
     yield case("aws-long", "AWS's test with 8,000-token prefixes, each used six times", _AWS_LONG, _aws_long)
     yield case("aws-short", "AWS's test with ShareGPT-like conversations", _AWS_SHORT, conversations)
@@ -160,6 +161,11 @@ def _all() -> Iterator[Scenario]:
         "agents", "Recorded sessions of coding agents, a number of them at the same time", "agentic", AGENTIC,
         warmup_s=300.0, prefix_length=65_536,
     )  # fmt: skip
+
+
+def _shapes() -> Iterator[Scenario]:
+    """Shapes of traffic in which one thing is hard, or nothing is to be gained."""
+    case = partial(Scenario, threshold=per_client)
     yield case(
         "do-no-harm",
         "Prefixes of 256 tokens: nothing to gain, nothing may be lost",
@@ -181,6 +187,11 @@ def _all() -> Iterator[Scenario]:
         {**_AWS_LONG, "duration_s": 900.0, "warmup_s": 120.0, "fault": "drain"},
         _aws_long,
     )
+
+
+def _further() -> Iterator[Scenario]:
+    """What published tests left open."""
+    case = partial(Scenario, threshold=per_client)
     yield case(
         "mt-bench", "MT-bench's short questions of two turns: nothing to gain, nothing may be lost",
         {**_TEXTS, "clients": 56, "output_tokens": 250.0, "sigma": 0.5, "warmup_s": 30.0,
@@ -217,5 +228,7 @@ def _all() -> Iterator[Scenario]:
     )  # fmt: skip
 
 
-CASES: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _all()}
+CASES: Mapping[str, Scenario] = {
+    scenario.name: scenario for scenario in (*_published(), *_shapes(), *_further())
+}
 """Every built-in scenario by its name."""
