@@ -27,10 +27,9 @@ PICTURES = HERE.parents[1] / "docs" / "concepts" / "kv-aware"
 SEEDS = 3
 EXACT, ESTIMATED = "KV_AWARE", "KV_AWARE:estimated"
 CASES = (
-    "aws-long@112", "aws-short@140", "pressure@12", "prefixes@112+quarter", "prefixes@112/8b", "hot@56",
-    "mooncake@2x", "agents@100", "skew@1x",
+    "aws-long@112", "pressure@12", "prefixes@112+quarter", "hot@56/8b", "mooncake@2x", "agents@100",
 )  # fmt: skip
-"""One of every kind in the short suite."""
+"""Of the short suite, those in which the numbers matter most."""
 MEASURES = (
     ("ttft_mean_ms", "mean TTFT"),
     ("ttft_p90_ms", "P90 TTFT"),
