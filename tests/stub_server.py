@@ -116,10 +116,15 @@ class Request:
 class _Connection(asyncio.StreamReaderProtocol):
     """Tells its handler at once when the client is gone, which plain streams do not."""
 
-    def __init__(self, serve, loop):
+    def __init__(self, serve, loop, open_transports):
         super().__init__(asyncio.StreamReader(limit=1 << 20, loop=loop), self._connected, loop=loop)
         self._serve = serve
         self._serving = None
+        self._open = open_transports
+
+    def connection_made(self, transport):
+        self._open[self] = transport
+        super().connection_made(transport)
 
     def _connected(self, reader, writer):
         self._serving = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -130,6 +135,7 @@ class _Connection(asyncio.StreamReaderProtocol):
         return True
 
     def connection_lost(self, exc):
+        self._open.pop(self, None)
         super().connection_lost(exc)
         self._gone()
 
@@ -185,13 +191,22 @@ class StubServer:
 
     async def _main(self) -> None:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _Connection(self._serve, loop), sock=self._socket)
+        transports: dict[_Connection, asyncio.Transport] = {}
+        server = await loop.create_server(
+            lambda: _Connection(self._serve, loop, transports), sock=self._socket
+        )
         await self._stop.wait()
         server.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0)
+        # A connection that was just accepted has no task yet, one with bytes left to send stays open.
+        async with asyncio.timeout(5):
+            await asyncio.sleep(0)
+            while transports:
+                for transport in list(transports.values()):
+                    transport.abort()
+                await asyncio.sleep(0.001)
 
     async def _serve(self, reader, writer) -> None:
         task = asyncio.current_task()
