@@ -229,6 +229,6 @@ def _named(sub_cases: Iterator[SubCase]) -> Mapping[str, SubCase]:
 
 
 SHORT: Mapping[str, SubCase] = _named(_short())
-"""The selection that takes half an hour on two cores, by name."""
+"""The selection that takes half an hour at most on two cores, by name."""
 FULL: Mapping[str, SubCase] = _named(_full())
 """Everything, on both profiles, by name."""
