@@ -69,7 +69,7 @@ class Run:
 
     def invocations(self, count: int) -> tuple[float, float]:
         """Return microseconds per decision, and per invocation with what follows it."""
-        router, book = self.router, self.router.endpoints["llm"].variants["AllTraffic"]
+        router, book = self.router, self.router.endpoints["llm"].variants["AllTraffic", 0]
         asked = requests_of(self._targets, self._tokens, count, self._world)
         decided_ns = told_ns = 0
         clock = time.process_time_ns

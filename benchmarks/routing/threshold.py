@@ -24,7 +24,7 @@ def reasons(
 ) -> Counter[Reason]:
     """Return how often each reason was given, after a warm-up of the same length as the load."""
     router = router_of(RoutingStrategy.PREFIX_AWARE, targets, 1024, threshold)
-    book = router.endpoints["llm"].variants["AllTraffic"]
+    book = router.endpoints["llm"].variants["AllTraffic", 0]
     keys = [native_key(book.key_head, f"prefix {i}".encode(), 1024, "") for i in range(prefixes)]
     world = Random(2)
     held: list[Lease] = []

@@ -50,7 +50,7 @@ def renew(router, members, *, routers=1):
 
 
 def book_of(router):
-    return router.endpoints["e"].variants["v"]
+    return router.endpoints["e"].variants["v", 0]
 
 
 def ask(router, chain, *, key=1, more=100, tried=()):

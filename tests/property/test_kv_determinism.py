@@ -92,7 +92,7 @@ def log(seed, steps=6000):
             elif action < 0.2:
                 router.learn(news(world, router.fleet_version), now_ns)
             elif action < 0.5 or not held:
-                book = router.endpoints["e"].variants["v"]
+                book = router.endpoints["e"].variants["v", 0]
                 decision = router.decide(book, a_request(world), now_ns)
                 lines.append(f"{step} {said(decision)} {known(book)}")
                 if isinstance(decision, Assigned):

@@ -33,7 +33,7 @@ def fleet(version, members, threshold=1, draining=()):
 
 def walk(router, key, times):
     """Where a key's next requests go while none of them ends; everything is released at the end."""
-    book = router.endpoints["e"].variants["v"]
+    book = router.endpoints["e"].variants["v", 0]
     decisions = [router.decide(book, RoutingRequest(key=key), 0) for _ in range(times)]
     for decision in decisions:
         router.apply(Completed(decision.lease), 0)
@@ -95,7 +95,7 @@ def test_the_walk_down_the_order_fills_each_target_up_to_the_threshold(members, 
 def test_beyond_the_threshold_of_all_the_load_stays_level(members, key, threshold):
     router = Router(Random(1))
     router.apply_fleet(fleet(1, members, threshold))
-    book = router.endpoints["e"].variants["v"]
+    book = router.endpoints["e"].variants["v", 0]
     for _ in range(threshold * len(members)):
         router.decide(book, RoutingRequest(key=key), 0)
     more = [router.decide(book, RoutingRequest(key=key), 0) for _ in range(2 * len(members))]
@@ -123,7 +123,7 @@ def fleet_of_copies(version, places, threshold=1):
 
 
 def walk_copies(router, key, times):
-    book = router.endpoints["e"].variants["v"]
+    book = router.endpoints["e"].variants["v", 0]
     decisions = [router.decide(book, RoutingRequest(key=key, component="c"), 0) for _ in range(times)]
     for decision in decisions:
         router.apply(Completed(decision.lease), 0)

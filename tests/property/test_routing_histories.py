@@ -264,7 +264,7 @@ class History(RuleBasedStateMachine):
 
     def decide_once(self, place, request, tried=()):
         """Decide, and compare with what the model says; return the lease, None for a refusal."""
-        book = self.router.endpoints[place[0]].variants[place[1]]
+        book = self.router.endpoints[place[0]].variants[place[1], 0]
         expected = self.expected(place, request, tried)
         decision = self.router.decide(book, request, self.now_ns, tried)
         if isinstance(expected, Refusal):
@@ -409,9 +409,8 @@ class History(RuleBasedStateMachine):
             assert book.name == pin.at[1]
         names = [v for e, v in self.model.places() if e == endpoint]
         if astray or book is None:
-            book = self.router.endpoints[endpoint].variants[
-                data.draw(st.sampled_from(names), label="variant")
-            ]
+            name = data.draw(st.sampled_from(names), label="variant")
+            book = self.router.endpoints[endpoint].variants[name, 0]
         place = (endpoint, book.name)
         asked = self.asked(data, place)
         if pin is not None and not astray and self.model.known(pin.at):
@@ -527,7 +526,7 @@ class History(RuleBasedStateMachine):
     # --- after every step -----------------------------------------------------------------------
     @invariant()
     def the_router_knows_the_endpoints_and_variants_of_the_fleet(self):
-        known = {name: set(book.variants) for name, book in self.router.endpoints.items()}
+        known = {name: set(book.variant_names()) for name, book in self.router.endpoints.items()}
         assert known == {name: set(variants) for name, variants in self.model.variants.items()}
 
     @invariant()
@@ -536,7 +535,7 @@ class History(RuleBasedStateMachine):
         counted = 0
         for place in self.model.places():
             variant = self.model.variant(place)
-            rows = self.router.endpoints[place[0]].variants[place[1]].rows
+            rows = self.router.endpoints[place[0]].variants[place[1], 0].rows
             assert set(variant.targets) <= set(rows)
             for name, row in rows.items():
                 assert row.in_flight == self.model.load((*place, name, row.target.generation)) >= 0
@@ -554,7 +553,7 @@ class History(RuleBasedStateMachine):
                 name for name in sorted(targets) if targets[name].state is TargetState.IN_SERVICE
                 and self.model.health_of(self.model.at(place, name)).state != "ejected"
             ]  # fmt: skip
-            book = self.router.endpoints[place[0]].variants[place[1]]
+            book = self.router.endpoints[place[0]].variants[place[1], 0]
             assert [row.target.target_id for row in book.candidates] == well
             for component in {"", *(member.component for member in targets.values())}:
                 for adapter in ("", *ADAPTERS):

@@ -89,34 +89,36 @@ def _endpoint(
     rules: Rules,
 ) -> Endpoint:
     variants = endpoint.active.variants if endpoint.active is not None else ()
-    by_name = {variant.name: variant for variant in variants}
-    names = [variant.name for variant in variants]
-    # Variants that an update took away have instances until those are drained, and no share any more.
-    names += sorted({record.variant for record in instances} - set(names))
+    by_group = {variant.group: variant for variant in variants}
+    groups = [variant.group for variant in variants]
+    # Revisions that an update took away have instances until those are drained, and no share any more.
+    groups += sorted({record.group for record in instances} - set(groups))
     return Endpoint(
         name=endpoint.name,
         in_service=endpoint.active is not None and endpoint.status in _SERVING,
         variants=tuple(
             _variant(
-                name,
-                by_name.get(name),
+                group,
+                by_group.get(group),
                 [
-                    _target(record, by_name.get(name), facts[record.instance_id], rules)
+                    _target(record, by_group.get(group), facts[record.instance_id], rules)
                     for record in sorted(instances, key=lambda record: record.instance_id)
-                    if record.variant == name
+                    if record.group == group
                 ],
             )
-            for name in names
+            for group in groups
         ),
     )
 
 
-def _variant(name: VariantName, variant: VariantRecord | None, targets: list[Target]) -> Variant:
+def _variant(group: tuple[VariantName, int], variant: VariantRecord | None, targets: list[Target]) -> Variant:
     return Variant(
-        name=name,
+        name=group[0],
+        revision=group[1],
         weight=variant.weight if variant is not None else 0.0,
         routing=(variant.routing if variant is not None else None) or Routing(),
         targets=tuple(targets),
+        share=1.0 if variant is not None else 0.0,
     )
 
 
@@ -124,7 +126,7 @@ def _target(
     record: InstanceRecord, variant: VariantRecord | None, fact: InstanceFact, rules: Rules
 ) -> Target:
     launch: Launch = record.launch
-    if variant is not None and variant.group == record.group:
+    if variant is not None:
         launch = variant.launch  # A server that is not ours may be described anew by a later model.
     image = rules.image(launch)
     return Target(

@@ -108,15 +108,20 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A production variant.
+    """A production variant, or the part of one that runs one revision of it.
+
+    While a deployment replaces a variant's instances, and until the old ones have drained, the variant is
+    there once for each revision; each has targets and books of its own.
 
     Attributes:
-        name: Unique within its endpoint.
-        weight: Its share of the endpoint's traffic is this over the sum of all weights.
+        name: As callers know it.
+        weight: The variant's share of the endpoint's traffic is this over the sum over all names.
         routing: Its strategy.
         targets: Its instances, or the copies on them.
         components: What may be invoked on it, components without a copy and adapters included; empty for a
             variant of one model.
+        revision: Which of its revisions this is; the name and the revision together are unique.
+        share: Part of the variant's traffic that this revision gets, 0 to 1.
     """
 
     name: VariantName
@@ -124,15 +129,31 @@ class Variant:
     routing: Routing
     targets: tuple[Target, ...]
     components: tuple[Component, ...] = ()
+    revision: int = 0
+    share: float = 1.0
+
+    @property
+    def draw_weight(self) -> float:
+        """What it is drawn with among all variants of the endpoint."""
+        return self.weight * self.share
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint as the routers see it; one that is being created or has failed has no variants yet."""
+    """An endpoint as the routers see it; one that is being created or has failed has no variants yet.
+
+    Attributes:
+        name: EndpointName.
+        in_service: Whether it may be invoked.
+        variants: Its production variants; name and revision together are unique.
+        shadow: The shadow variant: it gets copies of invocations, whose answers nobody sees. Its ``share``
+            is the part of the invocations that is copied.
+    """
 
     name: EndpointName
     in_service: bool
     variants: tuple[Variant, ...]
+    shadow: Variant | None = None
 
 
 @dataclass(frozen=True, slots=True)

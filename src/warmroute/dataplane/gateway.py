@@ -301,7 +301,7 @@ class Gateway:
         if book is not None:
             return book
         if target_variant is not None and endpoint.variants:
-            known = ", ".join(sorted(endpoint.variants))
+            known = ", ".join(sorted(endpoint.variant_names()))
             text = f"Variant {target_variant} not found on endpoint {name} of account {account}"
             return Failure(Problem.BAD_REQUEST, f"{text}; it has: {known}.")
         return Failure(Problem.NO_CAPACITY, f"Endpoint {name} has no instance in service yet.")

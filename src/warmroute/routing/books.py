@@ -10,7 +10,9 @@ KV_TUNING = KvTuning()
 
 
 class VariantBook:
-    """A variant as routing keeps it: its settings, its rows and its ledger.
+    """One revision of a variant as routing keeps it: its settings, its rows and its ledger.
+
+    A change of strategy or weight leaves the revision as it is, and so keeps the book.
 
     Attributes:
         candidates: Rows that may take a lease: in service and not ejected, of whatever component.
@@ -21,12 +23,14 @@ class VariantBook:
         pools: By component and adapter, ``""`` for none; those without a row in service are left out.
         kv: What KV_AWARE knows; None with another strategy.
         prefix_length: How much of a prompt the key takes; 0 when the strategy makes no key.
+        share: Part of the variant's traffic that the revision gets, 0 to 1.
+        weight: What the revision is drawn with among all variants: the variant's weight times ``share``.
         wants_chain: Whether requests shall carry the chain of their text blocks.
     """
 
     __slots__ = (
         "_heads", "candidates", "components", "endpoint", "key_head", "kv", "ledger", "name", "pool", "pools",
-        "prefix_length", "routing", "rows", "tuning", "wants_chain", "weight",
+        "prefix_length", "revision", "routing", "rows", "share", "tuning", "wants_chain", "weight",
     )  # fmt: skip
 
     def __init__(self, endpoint: str, variant: Variant, tuning: KvTuning = KV_TUNING) -> None:
@@ -34,6 +38,7 @@ class VariantBook:
         self.tuning = tuning
         self.kv: KvBook | None = None
         self.name = variant.name
+        self.revision = variant.revision
         self.key_head = partition(endpoint=endpoint, variant=variant.name)
         self.ledger = Ledger()
         self.rows: dict[str, TargetRow] = {}
@@ -46,7 +51,8 @@ class VariantBook:
 
     def renew(self, variant: Variant) -> None:
         """Take over the variant's new description."""
-        self.weight = variant.weight
+        self.weight = variant.draw_weight
+        self.share = variant.share
         self.routing = variant.routing
         self.wants_chain = variant.routing.strategy is RoutingStrategy.KV_AWARE
         self.prefix_length = TEXT_BLOCK_CHARACTERS if self.wants_chain else variant.routing.prefix_length or 0
@@ -160,11 +166,23 @@ class VariantBook:
 
 
 class EndpointBook:
-    """An endpoint as routing keeps it."""
+    """An endpoint as routing keeps it.
+
+    Attributes:
+        variants: Books by name and revision, in the fleet's order.
+    """
 
     __slots__ = ("in_service", "name", "variants")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.in_service = False
-        self.variants: dict[str, VariantBook] = {}
+        self.variants: dict[tuple[str, int], VariantBook] = {}
+
+    def named(self, name: str) -> list[VariantBook]:
+        """Return the revisions of a variant; none when the endpoint has no such variant."""
+        return [book for book in self.variants.values() if book.name == name]
+
+    def variant_names(self) -> list[str]:
+        """Return the names of its variants, each once, in the fleet's order."""
+        return list(dict.fromkeys([book.name for book in self.variants.values()]))

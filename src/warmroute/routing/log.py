@@ -34,8 +34,11 @@ from warmroute.core.events import (
 from warmroute.core.fleet import Endpoint, Fleet, Target, Variant
 from warmroute.core.limits import SESSION_ID_CHARACTERS_MAX
 
-FORMAT = 1
-"""Of the lines. It grows with every change that an older reader would not understand."""
+FORMAT = 2
+"""Of the lines. It grows with every change that an older reader would not understand.
+
+2: a fleet may have several revisions of a variant."""
+_FORMAT_MIN = 1
 UNKNOWN = "?"
 """Stands for a variant or component that an endpoint does not have: callers may write anything there."""
 
@@ -85,7 +88,8 @@ class VariantChosen(_Line, frozen=True, gc=False, tag="choose"):
         session: What stands for the session id.
         variant: Its name; ``""`` when there was none to choose.
         book: Its number, by which decisions name it; 0 with no variant. A variant that comes back after it
-            was gone may have another number.
+            was gone may have another number, and each of its revisions has one.
+        revision: Of the variant.
     """
 
     endpoint: str
@@ -94,6 +98,7 @@ class VariantChosen(_Line, frozen=True, gc=False, tag="choose"):
     session: str = ""
     variant: str = ""
     book: int = 0
+    revision: int = 0
 
 
 class Decided(_Line, frozen=True, gc=False, tag="decide"):
@@ -280,8 +285,10 @@ def decode_first(data: bytes) -> Began:
         kind = None
     if kind is None or kind.what != "log":
         raise LogError("it does not begin like a decision log")
-    if kind.format != FORMAT:
-        raise LogError(f"it is a decision log of format {kind.format}; this version reads format {FORMAT}")
+    if not _FORMAT_MIN <= kind.format <= FORMAT:
+        raise LogError(
+            f"it is a decision log of format {kind.format}; this version reads {_FORMAT_MIN} to {FORMAT}"
+        )
     first = decode(data)
     if not isinstance(first, Began):
         raise LogError("it does not begin like a decision log")
@@ -308,7 +315,11 @@ def without_secrets(fleet: Fleet) -> Fleet:
 
 
 def _bare_endpoint(endpoint: Endpoint) -> Endpoint:
-    return replace(endpoint, variants=tuple(_bare_variant(variant) for variant in endpoint.variants))
+    return replace(
+        endpoint,
+        variants=tuple(_bare_variant(variant) for variant in endpoint.variants),
+        shadow=None if endpoint.shadow is None else _bare_variant(endpoint.shadow),
+    )
 
 
 def _bare_variant(variant: Variant) -> Variant:

@@ -165,7 +165,7 @@ class Scribe:
             book: What was chosen.
         """
         variant, component, session = asked
-        if variant is not None and variant not in endpoint.variants:
+        if variant is not None and not endpoint.named(variant):
             variant = UNKNOWN
         if component and not any(component in each.components for each in endpoint.variants.values()):
             component = UNKNOWN
@@ -173,7 +173,7 @@ class Scribe:
         if book is None:
             self.tell(VariantChosen(*told))
         else:
-            self.tell(VariantChosen(*told, book.name, self._number_of(book)))
+            self.tell(VariantChosen(*told, book.name, self._number_of(book), book.revision))
 
     def decided(
         self, book: VariantBook, request: RoutingRequest, *, now_ns: int, tried: tuple[str, ...],

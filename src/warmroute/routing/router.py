@@ -69,8 +69,8 @@ class Router:
         self.endpoints: dict[str, EndpointBook] = {}
         self.fleet_version = 0
         self.sessions = SessionTable()
-        # Books of variants that are gone but have open leases, by endpoint and variant.
-        self._retired: dict[tuple[str, str], VariantBook] = {}
+        # Books of variants that are gone but have open leases, by endpoint, variant and revision.
+        self._retired: dict[tuple[str, str, int], VariantBook] = {}
 
     # --- the fleet --------------------------------------------------------------------------
     def apply_fleet(self, fleet: Fleet) -> bool:
@@ -88,17 +88,17 @@ class Router:
             names.add(endpoint.name)
             book = self.endpoints.setdefault(endpoint.name, EndpointBook(endpoint.name))
             book.in_service = endpoint.in_service
-            wanted = {variant.name: variant for variant in endpoint.variants}
-            for name in [name for name in book.variants if name not in wanted]:
-                self._retire(book.variants.pop(name))
-            for variant_name, variant in wanted.items():
-                known = book.variants.get(variant_name)
-                known = known or self._retired.pop((endpoint.name, variant_name), None)
+            before, book.variants = book.variants, {}
+            for variant in endpoint.variants:
+                at = (variant.name, variant.revision)
+                known = before.pop(at, None) or self._retired.pop((endpoint.name, *at), None)
                 if known is None:
-                    book.variants[variant_name] = VariantBook(endpoint.name, variant, self._tuning)
+                    known = VariantBook(endpoint.name, variant, self._tuning)
                 else:
                     known.renew(variant)
-                    book.variants[variant_name] = known
+                book.variants[at] = known
+            for gone in before.values():
+                self._retire(gone)
         for name in [name for name in self.endpoints if name not in names]:
             for variant_book in self.endpoints.pop(name).variants.values():
                 self._retire(variant_book)
@@ -111,27 +111,27 @@ class Router:
     def _retire(self, book: VariantBook) -> None:
         book.retire()
         if book.ledger.open_leases:
-            self._retired[book.endpoint, book.name] = book
+            self._retired[book.endpoint, book.name, book.revision] = book
 
     # --- deciding ---------------------------------------------------------------------------
     def choose_variant(
         self, endpoint: EndpointBook, target_variant: str | None, *, component: str = "", session: str = ""
     ) -> VariantBook | None:
-        """Return the variant that serves an invocation; None when there is none (of that name).
+        """Return the revision of a variant that serves an invocation; None when there is none (of that name).
 
         Args:
             endpoint: Where the invocation goes.
-            target_variant: TargetVariant; overrides everything else.
+            target_variant: TargetVariant; overrides the draw among variants, whatever their weights.
             component: Inference component or adapter it names: only variants that have it count, and with
                 one that has it nothing is left to draw.
             session: SessionId; an open session is served by the variant that it was opened on.
         """
-        if target_variant is not None:
-            return endpoint.variants.get(target_variant)
         if session and (pinned := self.sessions.find(endpoint.name, session)) is not None:
-            book = endpoint.variants.get(pinned.variant)
-            if book is not None:
+            book = endpoint.variants.get((pinned.variant, pinned.revision))
+            if book is not None and target_variant in (None, book.name):
                 return book
+        if target_variant is not None:
+            return self._draw_revision(endpoint.named(target_variant))
         books = list(endpoint.variants.values())
         if component:
             books = [book for book in books if component in book.components]
@@ -139,6 +139,12 @@ class Router:
             return books[0] if books[0].weight > 0 else None
         position = variants.draw([book.weight for book in books], self._rng)
         return None if position is None else books[position]
+
+    def _draw_revision(self, books: list[VariantBook]) -> VariantBook | None:
+        """Return one of a variant's revisions, by their shares; the first where none has a share."""
+        if len(books) < 2:
+            return books[0] if books else None
+        return books[variants.draw([book.share for book in books], self._rng) or 0]
 
     def decide(
         self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...] = ()
@@ -257,7 +263,7 @@ class Router:
     def _pinned_row(self, endpoint: str, session: Session) -> TargetRow | None:
         """Return the row of a session's target; None when it left or was started anew."""
         known = self.endpoints.get(endpoint)
-        book = None if known is None else known.variants.get(session.variant)
+        book = None if known is None else known.variants.get((session.variant, session.revision))
         row = None if book is None else book.rows.get(session.target_id)
         if row is None or row.gone or row.target.generation != session.generation:
             return None
@@ -293,7 +299,8 @@ class Router:
             row = self._pinned_row(book.endpoint, known)
             if row is not None and row is not book.rows.get(lease.target.target_id):
                 return False
-        pinned = Session(book.name, lease.target.target_id, lease.generation, deadline_ns)
+        target_id, generation = lease.target.target_id, lease.generation
+        pinned = Session(book.name, target_id, generation, deadline_ns, book.revision)
         return self.sessions.open(book.endpoint, session_id, pinned, now_ns)
 
     def close_session(self, lease: Lease, session_id: str) -> bool:
@@ -309,8 +316,10 @@ class Router:
         book = lease.book
         assert isinstance(book, VariantBook), "leases come from decide"
         session = self.sessions.find(book.endpoint, session_id)
-        here = (book.name, lease.target.target_id, lease.generation)
-        if session is None or (session.variant, session.target_id, session.generation) != here:
+        here = (book.name, book.revision, lease.target.target_id, lease.generation)
+        if session is None:
+            return False
+        if (session.variant, session.revision, session.target_id, session.generation) != here:
             return False
         self.sessions.close(book.endpoint, session_id)
         return True

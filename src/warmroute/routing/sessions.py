@@ -23,6 +23,7 @@ class Session:
 
     Attributes:
         variant: Name of the variant whose target it is.
+        revision: Which of the variant's revisions.
         target_id: The target that knows of the session.
         generation: Of that target: another one knows nothing.
         deadline_ns: The session is over at this moment.
@@ -32,6 +33,7 @@ class Session:
     target_id: str
     generation: int
     deadline_ns: int
+    revision: int = 0
 
 
 class SessionTable:
@@ -81,7 +83,9 @@ class SessionTable:
             return False
         self._forget(at)
         deadline_ns = min(session.deadline_ns, now_ns + _LIFE_NS_MAX)
-        self._open[at] = Session(session.variant, session.target_id, session.generation, deadline_ns)
+        self._open[at] = Session(
+            session.variant, session.target_id, session.generation, deadline_ns, session.revision
+        )
         self._pinned[session.target_id, session.generation] += 1
         heappush(self._ends, (deadline_ns, at))
         if len(self._ends) > 2 * len(self._open) + 64:  # sessions that are closed early must not pile up

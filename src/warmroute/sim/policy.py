@@ -150,7 +150,7 @@ class LiveChooser:
 
     def asked(self, request: Request) -> RoutingRequest:
         """Return the live key and chain of the request's text, made up from its blocks."""
-        book = self._router.endpoints[ENDPOINT].variants[VARIANT]
+        book = self._router.endpoints[ENDPOINT].variants[VARIANT, 0]
         if not book.prefix_length:
             return RoutingRequest(adapter=request.adapter) if request.adapter else NO_PROMPT
         head = request.head(book.prefix_length)

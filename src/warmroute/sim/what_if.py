@@ -70,8 +70,8 @@ class _Imagined:
             case FleetApplied():
                 router.apply_fleet(self._other(line.fleet))
             case VariantChosen() if line.book:
-                # The draw between variants is none of the strategy's.
-                book = router.choose_variant(router.endpoints[line.endpoint], line.variant)
+                # The draw between variants, and between a variant's revisions, is none of the strategy's.
+                book = router.endpoints[line.endpoint].variants.get((line.variant, line.revision))
                 if book is not None:
                     self._books[line.book] = book
             case Decided() if line.lease and not line.tried:

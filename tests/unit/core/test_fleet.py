@@ -27,9 +27,10 @@ TARGET = Target(
 ROUTING = Routing(RoutingStrategy.PREFIX_AWARE, prefix_length=4096, concurrency_threshold=10)
 COMPONENTS = (Component(ComponentName("base")), Component(ComponentName("lora"), "base"))
 VARIANT = Variant(VariantName("v"), 0.5, ROUTING, (TARGET,), COMPONENTS)
+SHADOW = Variant(VariantName("s"), 0.5, ROUTING, (TARGET,), revision=4, share=0.25)
 FLEET = Fleet(
     7, "eu-central-1", "000000000000",
-    endpoints=(Endpoint(EndpointName("e"), True, (VARIANT,)),),
+    endpoints=(Endpoint(EndpointName("e"), True, (VARIANT,), SHADOW),),
     access_keys=(AccessKey("AKIA", "s3cret", "ops"),), api_keys=(ApiKey("app", "s3cret"),),
 )  # fmt: skip
 
@@ -62,6 +63,20 @@ def test_a_fleet_from_before_there_were_components_is_read_as_one_without():
     del variant["components"], variant["targets"][0]["component"], variant["targets"][0]["adapters"]
     read = msgspec.json.decode(msgspec.json.encode(old), type=Fleet).endpoints[0].variants[0]
     assert (read.components, read.targets[0].component, read.targets[0].adapters) == ((), "", ())
+
+
+def test_a_fleet_from_before_there_were_revisions_is_read_as_one_of_each_and_no_shadow():
+    old = msgspec.json.decode(msgspec.json.encode(FLEET), type=dict)
+    del old["endpoints"][0]["shadow"]
+    variant = old["endpoints"][0]["variants"][0]
+    del variant["revision"], variant["share"]
+    (read,) = msgspec.json.decode(msgspec.json.encode(old), type=Fleet).endpoints
+    assert read.shadow is None
+    assert (read.variants[0].revision, read.variants[0].share) == (0, 1.0)
+
+
+def test_revisions_of_a_variant_share_its_weight():
+    assert Variant(VariantName("v"), 0.5, ROUTING, (), revision=2, share=0.25).draw_weight == 0.125
 
 
 def test_no_secret_is_printed_with_a_fleet():

@@ -456,7 +456,7 @@ def test_kv_aware_gets_the_whole_prompt_on_every_route_also_beside_endpoints_tha
         assert reasons[1:3] + reasons[4:] == ["cached"] * 3
         assert len(set(homes[:3])) == len(set(homes[3:])) == 1
     held = [
-        len(row.shelf.blocks) for row in bench.router.endpoints["llm"].variants["AllTraffic"].rows.values()
+        len(row.shelf.blocks) for row in bench.router.endpoints["llm"].variants["AllTraffic", 0].rows.values()
     ]
     assert sum(held) == 10 * (8 + 8)
     assert sum(count > 0 for count in held) >= 5, "they are spread"

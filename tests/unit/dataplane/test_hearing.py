@@ -137,7 +137,7 @@ def test_a_first_event_that_is_held_is_told_when_it_is_sent(bench):
 
 
 def rows(bench):
-    return list(bench.router.endpoints["llm"].variants["AllTraffic"].rows.values())
+    return list(bench.router.endpoints["llm"].variants["AllTraffic", 0].rows.values())
 
 
 # --- what the engine reports ------------------------------------------------------------------

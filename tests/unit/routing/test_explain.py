@@ -22,7 +22,7 @@ def router_of(strategy):
 
 
 def ask(router, blocks=8, now_ns=0):
-    book = router.endpoints["e"].variants["v"]
+    book = router.endpoints["e"].variants["v", 0]
     request = RoutingRequest(key=1, chain=CHAIN[:blocks], characters=1024 * blocks + 100)
     return router.decide(book, request, now_ns).lease
 

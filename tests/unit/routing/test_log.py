@@ -85,11 +85,11 @@ def test_lines_are_read_as_they_were_written():
     assert [decode(line) for line in written] == LINES
 
 
-def test_the_lines_of_format_1_are_pinned():
+def test_the_lines_of_format_2_are_pinned():
     """A change here is another format: older logs could not be replayed."""
     assert encode([BEGAN, LINES[3], LINES[5]]).decode().splitlines() == [
         (
-            '{"what":"log","format":1,"warmroute":"0.1.0","key_version":1,"seed":"00000000000000ff",'
+            '{"what":"log","format":2,"warmroute":"0.1.0","key_version":1,"seed":"00000000000000ff",'
             '"router":"router-0","began_s":12.5,"began_ns":77}'
         ),
         (
@@ -141,9 +141,24 @@ def test_a_file_of_another_kind_is_refused(line):
 
 
 def test_a_newer_format_is_named_whatever_else_it_says():
-    line = json.dumps({"what": "log", "format": 2, "something": "new"}).encode()
-    with pytest.raises(LogError, match="format 2; this version reads format 1"):
+    line = json.dumps({"what": "log", "format": 3, "something": "new"}).encode()
+    with pytest.raises(LogError, match="format 3; this version reads 1 to 2"):
         decode_first(line)
+
+
+def test_a_log_of_format_1_is_read_and_its_variants_have_one_revision():
+    first = decode_first(encode([BEGAN]).replace(b'"format":2', b'"format":1'))
+    assert isinstance(first, Began)
+    assert first.format == 1
+    line = b'{"what":"choose","endpoint":"llm","variant":"v","book":1}'
+    assert decode(line) == VariantChosen("llm", None, "", "", "v", 1, 0)
+
+
+def test_a_shadow_is_written_without_its_secrets_too():
+    shadow = Variant("s", 1.0, Routing(), (TARGET,))
+    endpoint = Endpoint("llm", True, (), shadow)
+    (bare,) = without_secrets(Fleet(7, "us-east-1", "0" * 12, (endpoint,))).endpoints
+    assert (bare.shadow.targets[0].api_key, bare.shadow.targets[0].path_prefix) == (None, "")
 
 
 def test_a_first_line_that_is_damaged_is_refused():
@@ -169,7 +184,8 @@ def test_no_member_of_a_fleet_is_a_secret_but_those_that_are_left_out():
     plain = {
         "version", "region", "account", "endpoints", "name", "in_service", "variants", "weight", "routing",
         "targets", "components", "target_id", "instance_id", "generation", "host", "port", "state", "tls",
-        "model_name", "native", "hold_first_event", "component", "adapters", "routers",
+        "model_name", "native", "hold_first_event", "component", "adapters", "routers", "revision", "share",
+            "shadow",
     }  # fmt: skip
     named = {
         field.name

@@ -1,5 +1,6 @@
 import gc
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -53,8 +54,8 @@ def targets(*names):
     return tuple(target(name) for name in names)
 
 
-def variant(routing, members, *, name="v", weight=1.0):
-    return Variant(VariantName(name), weight, routing, tuple(members))
+def variant(routing, members, *, name="v", weight=1.0, revision=0, share=1.0):
+    return Variant(VariantName(name), weight, routing, tuple(members), revision=revision, share=share)
 
 
 def fleet(version, **endpoints):
@@ -85,7 +86,7 @@ class Bench:
 
     @property
     def book(self):
-        return self.router.endpoints["e"].variants["v"]
+        return self.router.endpoints["e"].variants["v", 0]
 
     def decide(self, key=KEY, tried=()):
         return self.router.decide(self.book, RoutingRequest(key=key), NOW, tried)
@@ -329,9 +330,9 @@ def test_an_endpoint_that_is_created_again_under_load_counts_what_is_open_on_its
 def test_an_endpoint_that_is_created_again_does_not_inherit_from_another_of_a_similar_name():
     router = Router(Random(1))
     router.apply_fleet(fleet(1, **{"1": [variant(LEAST, targets("1"), name="11")]}))
-    held = router.decide(router.endpoints["1"].variants["11"], NO_PROMPT, NOW)
+    held = router.decide(router.endpoints["1"].variants["11", 0], NO_PROMPT, NOW)
     router.apply_fleet(fleet(2, **{"11": [variant(LEAST, targets("1"), name="1")]}))
-    assert router.endpoints["11"].variants["1"].rows["1"].in_flight == 0
+    assert router.endpoints["11"].variants["1", 0].rows["1"].in_flight == 0
     router.apply(Completed(held.lease), NOW)
     assert router.open_leases() == 0
 
@@ -349,7 +350,7 @@ def test_an_endpoint_that_is_created_again_with_new_servers_starts_at_zero():
 def test_a_variant_that_is_removed_keeps_its_leases_open():
     bench = Bench()
     bench.set_variants(variant(LEAST, targets("1")), variant(LEAST, targets("2"), name="w"))
-    held = bench.router.decide(bench.router.endpoints["e"].variants["w"], NO_PROMPT, NOW)
+    held = bench.router.decide(bench.router.endpoints["e"].variants["w", 0], NO_PROMPT, NOW)
     bench.set_variants(variant(LEAST, targets("1")))
     assert bench.router.open_leases() == 1
     bench.complete(held)
@@ -1112,7 +1113,7 @@ def test_the_id_of_a_session_that_is_lost_or_over_may_be_given_again(why):
 def two_variants_with_a_session():
     bench = Sessions(LEAST, targets("1"))
     bench.set_variants(variant(LEAST, targets("1")), variant(LEAST, targets("2"), name="w", weight=0.0))
-    other = bench.router.endpoints["e"].variants["w"]
+    other = bench.router.endpoints["e"].variants["w", 0]
     decision = bench.router.decide(other, RoutingRequest(session=NEW_SESSION), NOW)
     assert bench.router.open_session(decision.lease, ID, NOW + LIFE_NS, NOW)
     bench.complete(decision)
@@ -1149,13 +1150,102 @@ def test_a_session_of_a_deleted_endpoint_is_gone_also_for_an_exchange_that_had_c
     assert bench.router.decide(book, request, NOW) == Refused(Refusal.SESSION_GONE)
 
 
+def blue_and_green(*, green=0.25, weight=1.0):
+    """Put a second revision of the variant beside the first."""
+    blue = variant(LEAST, targets("1", "2"), weight=weight, revision=1, share=1 - green)
+    return blue, variant(LEAST, targets("3"), weight=weight, revision=2, share=green)
+
+
+def chosen(bench, target_variant=None, *, times=400):
+    found = [bench.router.choose_variant(bench.router.endpoints["e"], target_variant) for _ in range(times)]
+    return Counter((book.name, book.revision) for book in found)
+
+
+def test_two_revisions_of_a_variant_share_its_weight():
+    bench = Bench()
+    bench.set_variants(*blue_and_green(), variant(LEAST, targets("11"), name="w", weight=1.0))
+    shares = chosen(bench, times=4000)
+    assert shares["v", 1] == pytest.approx(1500, abs=120)
+    assert shares["v", 2] == pytest.approx(500, abs=80)
+    assert shares["w", 0] == pytest.approx(2000, abs=130)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_target_variant_is_drawn_among_the_revisions_of_the_name_whatever_its_weight(weight):
+    bench = Bench()
+    bench.set_variants(*blue_and_green(weight=weight), variant(LEAST, targets("11"), name="w", weight=1.0))
+    shares = chosen(bench, "v", times=4000)
+    assert sum(shares.values()) == shares["v", 1] + shares["v", 2] == 4000
+    assert shares["v", 2] == pytest.approx(1000, abs=120)
+
+
+def test_a_target_variant_that_is_leaving_is_still_found_and_has_nothing_to_serve_with():
+    bench = Bench()
+    draining = target("1", state=TargetState.DRAINING)
+    bench.set_variants(variant(LEAST, [draining], weight=0.0, revision=1, share=0.0),
+                       variant(LEAST, [], weight=0.0, revision=2, share=0.0))  # fmt: skip
+    book = bench.router.choose_variant(bench.router.endpoints["e"], "v")
+    assert bench.router.decide(book, NO_PROMPT, NOW) == Refused(Refusal.NO_TARGET)
+
+
+def test_a_draining_revision_keeps_its_leases_in_its_own_book():
+    bench = Bench()
+    blue, green = blue_and_green(green=0.0)
+    bench.set_variants(blue)
+    held = bench.router.decide(bench.router.endpoints["e"].variants["v", 1], NO_PROMPT, NOW)
+    bench.set_variants(green, replace(blue, share=0.0))
+    books = bench.router.endpoints["e"].variants
+    assert list(books) == [("v", 2), ("v", 1)]
+    assert held.lease.book is books["v", 1]
+    assert (books["v", 1].ledger.open_leases, books["v", 2].ledger.open_leases) == (1, 0)
+    bench.set_variants(green)
+    assert bench.router.open_leases() == 1
+    bench.complete(held)
+    assert bench.router.open_leases() == 0
+
+
+def test_a_revision_that_comes_back_while_it_has_leases_finds_its_book():
+    bench = Bench()
+    blue, green = blue_and_green()
+    bench.set_variants(blue)
+    held = bench.router.decide(bench.router.endpoints["e"].variants["v", 1], NO_PROMPT, NOW)
+    bench.set_variants(green)
+    bench.set_variants(green, blue)
+    assert bench.router.endpoints["e"].variants["v", 1] is held.lease.book
+
+
+def test_a_change_of_strategy_alone_keeps_the_book_of_a_revision():
+    bench = Bench()
+    blue, _ = blue_and_green()
+    bench.set_variants(blue)
+    before = bench.router.endpoints["e"].variants["v", 1]
+    bench.set_variants(replace(blue, routing=RANDOM, weight=3.0))
+    assert bench.router.endpoints["e"].variants["v", 1] is before
+    assert before.routing == RANDOM
+
+
+def test_a_session_stays_with_the_revision_that_it_was_opened_on():
+    bench = Bench()
+    blue, green = blue_and_green(green=0.0)
+    bench.set_variants(blue)
+    first = bench.router.decide(bench.router.endpoints["e"].variants["v", 1], NO_PROMPT, NOW)
+    assert bench.router.open_session(first.lease, ID, NOW + LIFE_NS, NOW)
+    bench.set_variants(green, replace(blue, share=0.0, targets=tuple(
+        replace(each, state=TargetState.DRAINING) for each in blue.targets)))  # fmt: skip
+    for named in (None, "v"):
+        book = bench.router.choose_variant(bench.router.endpoints["e"], named, session=ID)
+        again = bench.router.decide(book, RoutingRequest(session=ID), NOW)
+        assert (book.revision, again.target) == (1, book.rows[first.target.target_id].target)
+    assert bench.router.close_session(first.lease, ID)
+
+
 def test_sessions_of_two_endpoints_with_the_same_id_are_two():
     bench = Sessions()
     bench.begin("1/c/1")
     bench.version += 1
     members = [variant(LEAST, copies("c"))]
     bench.router.apply_fleet(fleet(bench.version, e=members, e2=members))
-    book = bench.router.endpoints["e2"].variants["v"]
+    book = bench.router.endpoints["e2"].variants["v", 0]
     request = RoutingRequest(component="c", session=ID)
     assert bench.router.decide(book, request, NOW) == Refused(Refusal.SESSION_UNKNOWN)
 

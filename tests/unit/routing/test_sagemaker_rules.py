@@ -72,7 +72,7 @@ class Serving:
 
     @property
     def book(self):
-        return self.endpoint.variants["v"]
+        return self.endpoint.variants["v", 0]
 
     def decide(self, key=1, component="", adapter="", tried=()):
         request = RoutingRequest(key=key, component=component, adapter=adapter)

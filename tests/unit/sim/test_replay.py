@@ -123,7 +123,7 @@ def test_nothing_but_a_first_line_is_a_log_without_decisions():
         ([], "it is empty"),
         ([b'{"time":1.5,"id":"x"}\n'], "does not begin like a decision log"),
         ([b"\x00\x01"], "does not begin like a decision log"),
-        ([b'{"what":"log","format":9}\n'], "format 9; this version reads format 1"),
+        ([b'{"what":"log","format":9}\n'], "format 9; this version reads 1 to 2"),
         ([encode([BEGAN]), b"rubbish\n", encode([LINES[1]])], "line 2: it is no line of a decision log"),
         ([encode([BEGAN]), b'{"what":"deci\n'], "line 2: it is no line of a decision log"),
         ([encode([BEGAN]), encode([BEGAN])], "line 2: another log begins here"),
