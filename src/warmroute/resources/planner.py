@@ -287,7 +287,11 @@ def _fit(
         if len(live) > variant.count:
             _drop(kept, group, variant.count, world.now_s)
         missing = variant.count - len(live)
-        draining = [r for r in kept.values() if r.group == group and r.state is InstanceState.DRAINING]
+        draining = [
+            r
+            for r in kept.values()
+            if r.group == group and r.state is InstanceState.DRAINING and not r.drain_ordered
+        ]
         for record in draining[: max(missing, 0)]:
             kept[record.instance_id] = replace(
                 record, state=InstanceState.IN_SERVICE, draining_s=None, drain_version=None

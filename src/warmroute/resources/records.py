@@ -1,13 +1,13 @@
-"""What the store keeps: models, endpoint configs, endpoints and instances."""
+"""What the store keeps: models, endpoint configs, endpoints, inference components and instances."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from warmroute.core.fleet import Routing
-from warmroute.core.ids import EndpointName, InstanceId, VariantName
+from warmroute.core.ids import ComponentName, EndpointName, InstanceId, VariantName
 from warmroute.resources.arns import Kind
-from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 
 JsonObject = dict[str, Any]
 
@@ -70,6 +70,27 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class HostScaling:
+    """ManagedInstanceScaling of a variant that carries component copies, when it is ENABLED.
+
+    Attributes:
+        count_min: Instances that stay even when none carries a copy.
+        count_max: Instances that there may be at most.
+        consolidate: Whether copies are moved together to free instances (CONSOLIDATION); idle ones are
+            released in either case.
+        step_max: Instances released at a time.
+        cooldown_s: From the endpoint's last change to a release, in seconds; None when the config has no
+            ScaleInPolicy.
+    """
+
+    count_min: int = 0
+    count_max: int = 1
+    consolidate: bool = False
+    step_max: int = 1
+    cooldown_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class VariantRecord:
     """A production variant of a deployment.
 
@@ -84,6 +105,11 @@ class VariantRecord:
         routing: RoutingConfig; None when the config named none, which means RANDOM.
         startup_s: ContainerStartupHealthCheckTimeoutInSeconds; None for the image's own.
         echo: Members that DescribeEndpoint repeats as they were given.
+        carries_copies: Its instances are host slots for copies of inference components and run no server of
+            their own; its launch names no model.
+        scaling: ManagedInstanceScaling; None unless it is ENABLED.
+        pools: Instance types of InstancePools, the preferred one first; empty for a variant of one
+            InstanceType. The launch names the first.
     """
 
     name: VariantName
@@ -94,6 +120,9 @@ class VariantRecord:
     routing: Routing | None = None
     startup_s: float | None = None
     echo: JsonObject = field(default_factory=dict)
+    carries_copies: bool = False
+    scaling: HostScaling | None = None
+    pools: tuple[str, ...] = ()
 
     @property
     def group(self) -> tuple[VariantName, int]:
@@ -167,6 +196,135 @@ class EndpointRecord:
         return deployment.config_name
 
 
+@dataclass(frozen=True, slots=True)
+class CopyNeeds:
+    """ComputeResourceRequirements of one copy.
+
+    Attributes:
+        memory_mb: MinMemoryRequiredInMb: what it reserves.
+        memory_mb_max: MaxMemoryRequiredInMb; None for no bound.
+        cpus: NumberOfCpuCoresRequired.
+        accelerators: NumberOfAcceleratorDevicesRequired.
+    """
+
+    memory_mb: int
+    memory_mb_max: int | None = None
+    cpus: float = 0.0
+    accelerators: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CopySpecification:
+    """What one copy of a component is, on instances of one type or of any.
+
+    Attributes:
+        launch: What it runs; its instance type is ``""`` until a host is found.
+        needs: What it reserves on its host.
+        instance_type: The only type it is for; ``""`` for every type.
+        startup_s: ContainerStartupHealthCheckTimeoutInSeconds; None for the image's own.
+        binpack: Placed on the fullest host it fits on, not on the one with the fewest copies.
+    """
+
+    launch: Launch
+    needs: CopyNeeds
+    instance_type: str = ""
+    startup_s: float | None = None
+    binpack: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSpecification:
+    """Specification or Specifications of a component, with what follows from it.
+
+    It carries what its copies need, so that models may be deleted.
+
+    Attributes:
+        revision: Grows when the component's copies, or its adapter's artifact, have to be new ones.
+        document: ``{"Specification": …}`` or ``{"Specifications": […]}`` as it was given.
+        started_s: When the call that asked for it came, epoch seconds.
+        copies: What a copy is, by instance type; empty for an adapter.
+        artifact_url: ArtifactUrl of an adapter; None for a component with copies.
+    """
+
+    revision: int
+    document: JsonObject
+    started_s: float
+    copies: tuple[CopySpecification, ...] = ()
+    artifact_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentRollout:
+    """Where a rolling update of a component stands.
+
+    Attributes:
+        batch: Copies exchanged at a time, at least 1.
+        moved: Copies of the new specification that may exist, those of finished batches included.
+        wait_s: WaitIntervalInSeconds: from a batch in service to the next.
+        baked_s: When the current batch was found in service, epoch seconds; None before.
+        timeout_s: MaximumExecutionTimeoutInSeconds; None for none.
+        alarms: Names of AutoRollbackConfiguration.
+        back: It is being rolled back; what is ``pending`` goes, what is ``active`` comes again.
+    """
+
+    batch: int
+    moved: int = 0
+    wait_s: float = 0.0
+    baked_s: float | None = None
+    timeout_s: float | None = None
+    alarms: tuple[str, ...] = ()
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceComponentRecord:
+    """An inference component: with copies of its own, or an adapter on those of its base.
+
+    Attributes:
+        name: InferenceComponentName.
+        arn: InferenceComponentArn.
+        endpoint: EndpointName; the endpoint may be gone.
+        variant: VariantName; an adapter's is its base's.
+        status: InferenceComponentStatus.
+        created_s: Epoch seconds.
+        modified_s: Of the last change, epoch seconds.
+        active: What serves; None until the creation has succeeded.
+        pending: What is being created or rolled out; stays on a component whose creation failed.
+        count: Copies wanted (DesiredCopyCount); 0 for an adapter.
+        base: BaseInferenceComponentName of an adapter; ``""`` for a component with copies.
+        rollout: Where a rolling update stands; None while none is under way.
+        awaits: Version of the fleet that every router must have acknowledged before the component is
+            InService; ``UNSTAMPED`` until the fleet is built; None when nothing is awaited.
+        failure_reason: FailureReason, at most 1024 characters.
+        last_policy: LastDeploymentConfig; None before the first update.
+        tags: By key.
+    """
+
+    name: ComponentName
+    arn: str
+    endpoint: EndpointName
+    variant: VariantName
+    status: ComponentStatus
+    created_s: float
+    modified_s: float
+    active: ComponentSpecification | None = None
+    pending: ComponentSpecification | None = None
+    count: int = 0
+    base: str = ""
+    rollout: ComponentRollout | None = None
+    awaits: int | None = None
+    failure_reason: str | None = None
+    last_policy: JsonObject | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def specification(self) -> ComponentSpecification:
+        """What serves, else what is being created."""
+        specification = self.active or self.pending
+        assert specification is not None, f"inference component {self.name} has no specification"
+        return specification
+
+
 class InstanceState(StrEnum):
     """Where an instance stands in its life."""
 
@@ -181,6 +339,9 @@ class InstanceState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
     """An instance, written before it is started and removed after it is gone, so that none is ever lost.
+
+    Also a copy of an inference component, which is started, asked and stopped like an instance, and a host
+    slot that carries copies, which runs no server of its own and is in service as soon as it exists.
 
     Attributes:
         instance_id: Never used again.
@@ -199,8 +360,18 @@ class InstanceRecord:
         returns: How often it came back into service without a restart known to its provider.
         draining_s: Since when it drains.
         drain_version: Version of the fleet that says so; ``UNSTAMPED`` until that is built.
+        drain_ordered: An operator drains it: it does not come back into service, whatever is missing.
         model_name: The server's own model name, when it tells one.
         reason: Why it is stopped.
+        component: The inference component that it is a copy of; ``""`` for an instance. ``revision`` is then
+            that of the component's specification.
+        host: The instance that carries the copy; None for an instance.
+        devices: Accelerators of the machine that it may use, by number.
+        carries_copies: It is a host slot.
+        needs: What a copy reserves on its host; None for an instance.
+        first_s: When the first of a row of copies that failed one after the other was made, epoch
+            seconds; None when this is the first.
+        idle_s: Since when a host slot carries no copy, epoch seconds; None while it does.
     """
 
     instance_id: InstanceId
@@ -219,19 +390,31 @@ class InstanceRecord:
     returns: int = 0
     draining_s: float | None = None
     drain_version: int | None = None
+    drain_ordered: bool = False
     model_name: str | None = None
     reason: str = ""
+    component: str = ""
+    host: InstanceId | None = None
+    devices: tuple[int, ...] = ()
+    carries_copies: bool = False
+    needs: CopyNeeds | None = None
+    first_s: float | None = None
+    idle_s: float | None = None
 
     @property
     def group(self) -> tuple[VariantName, int]:
-        """The variant and revision it belongs to."""
-        return (self.variant, self.revision)
+        """The variant, or for a copy the component, and the revision that it belongs to.
+
+        A component's name is put behind a slash, so that it cannot be taken for a variant's.
+        """
+        return (VariantName(f"/{self.component}") if self.component else self.variant, self.revision)
 
 
-Resource = ModelRecord | EndpointConfigRecord | EndpointRecord
+Resource = ModelRecord | EndpointConfigRecord | EndpointRecord | InferenceComponentRecord
 
 KIND_OF: dict[type[Resource], Kind] = {
     ModelRecord: Kind.MODEL,
     EndpointConfigRecord: Kind.ENDPOINT_CONFIG,
     EndpointRecord: Kind.ENDPOINT,
+    InferenceComponentRecord: Kind.INFERENCE_COMPONENT,
 }

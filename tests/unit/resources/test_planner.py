@@ -452,3 +452,27 @@ def test_an_action_under_way_is_not_ordered_twice():
     assert (made.start, made.stop) == ((), ())
     life.busy = frozenset()
     assert len(life.plan().start) == 2
+
+
+# --- An operator drains one ----------------------------------------------------------------------
+
+
+def ordered(record):
+    """Return an instance that an operator drains."""
+    return replace(record, state=State.DRAINING, draining_s=0.0, drain_version=0, drain_ordered=True)
+
+
+def test_an_instance_that_an_operator_drains_is_replaced_and_does_not_come_back():
+    life = up()
+    first, second = life.serving
+    life.servers[first] = replace(READY, open_leases=1)
+    life.instances = tuple(ordered(r) if r.instance_id == first else r for r in life.instances)
+    life.step(4)
+    assert life.in_state(State.DRAINING) == [first]
+    assert len(life.serving) == 2
+    life.servers[first] = READY
+    life.step(3)
+    assert first not in [record.instance_id for record in life.instances]
+    assert second in life.serving
+    assert len(life.serving) == 2
+    assert life.endpoint.status is S.IN_SERVICE
