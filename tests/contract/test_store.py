@@ -17,11 +17,12 @@ from warmroute.adapters.store.sql import FILE_NAME, open_store
 from warmroute.adapters.store.tables import METADATA
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.fleet import Routing, RoutingStrategy
-from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.records import (
     Deployment,
     EndpointConfigRecord,
     EndpointRecord,
+    InferenceComponentRecord,
     InstanceRecord,
     InstanceState,
     Launch,
@@ -39,6 +40,7 @@ CONFIG = EndpointConfigRecord("c", "arn:c", 2.0, {"ProductionVariants": [{"Varia
 ENDPOINT = EndpointRecord(
     "Ep", "arn:ep", EndpointStatus.UPDATING, 3.0, 4.0, DEPLOYMENT, DEPLOYMENT, 7, "why", {"p": 1}, {"k": "v"}
 )
+COMPONENT = InferenceComponentRecord("ic", "arn:ic", "Ep", "v", ComponentStatus.CREATING, 3.0, 4.0, base="b")
 INSTANCE = InstanceRecord(
     "i-1",
     "Ep",
@@ -68,9 +70,14 @@ def store(request, tmp_path):
     opened.close()
 
 
-@pytest.mark.parametrize("record", [MODEL, CONFIG, ENDPOINT])
+@pytest.mark.parametrize("record", [MODEL, CONFIG, ENDPOINT, COMPONENT])
 def test_a_resource_is_read_as_it_was_written(store, record):
-    reads = {ModelRecord: "model", EndpointConfigRecord: "endpoint_config", EndpointRecord: "endpoint"}
+    reads = {
+        ModelRecord: "model",
+        EndpointConfigRecord: "endpoint_config",
+        EndpointRecord: "endpoint",
+        InferenceComponentRecord: "inference_component",
+    }
     read = reads[type(record)]
     with store.transaction() as tables:
         assert getattr(tables, read)(record.name) is None

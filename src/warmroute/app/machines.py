@@ -56,6 +56,9 @@ def instance_types_of(settings: Settings, images: Mapping[str, Image]) -> dict[s
             api_key=read_optional_secret(
                 declaration.api_key, declaration.api_key_file, text_name=f"{where}.api_key"
             ),
+            accelerators=declaration.accelerators,
+            cpus=declaration.cpus,
+            memory_mb=declaration.memory_mb,
         )
     return {LOCAL.name: LOCAL, **declared}
 
@@ -113,4 +116,6 @@ def _image(name: str, declaration: ImageSettings) -> Image:
         native=declaration.native,
         hold_first_event=declaration.hold_first_event,
         startup_s_max=declaration.startup_s_max,
+        adapters=declaration.adapters,
+        adapters_max=declaration.adapters_max,
     )

@@ -231,7 +231,27 @@ class InstanceTypeSettings:
     ] = None
     instances_max: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,
-        Meta(description="Local only: how many may run at once."),
+        Meta(description="Local only: how many may run at once. Copies on one instance count as one."),
+    ] = None
+    accelerators: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1024,
+            description="Accelerator devices of one instance. Local instances get devices of their own, "
+            "numbered from 0 over the machine, in `CUDA_VISIBLE_DEVICES` and the like; component copies get "
+            "theirs out of those of their instance. 0 on a static type: not known, any copy fits.",
+        ),
+    ] = 0
+    cpus: Annotated[
+        Annotated[float, Meta(ge=0.25, le=65_536)] | None,
+        Meta(description="CPU cores of one instance that component copies may reserve. Default: no bound."),
+    ] = None
+    memory_mb: Annotated[
+        Annotated[int, Meta(ge=128, le=1_000_000_000)] | None,
+        Meta(
+            description="Memory of one instance that component copies may reserve, in MB. Default: no bound."
+        ),
     ] = None
     api_key: Annotated[
         str | None,
@@ -289,6 +309,23 @@ class ImageSettings:
             "first.",
         ),
     ] = 480.0
+    adapters: Annotated[
+        AdapterRoutes,
+        Meta(
+            description="How LoRA adapters are loaded while it runs. `vllm`: `/v1/load_lora_adapter`. "
+            "`sglang`: `/load_lora_adapter`. `sagemaker`: `/adapters`. `llama_cpp`: not, they are fixed at "
+            "the start. `none`: it takes none. `auto`: found out by asking."
+        ),
+    ] = AdapterRoutes.AUTO
+    adapters_max: Annotated[
+        Annotated[int, Meta(ge=1, le=limits.ADAPTERS_PER_COPY_MAX)] | None,
+        Meta(
+            description="LoRA adapters loaded into one copy at once. The base component's Environment comes "
+            "first: SAGEMAKER_MAX_NUMBER_OF_ADAPTERS_IN_MEMORY, OPTION_MAX_CPU_LORAS, OPTION_MAX_LORAS, "
+            f"SM_VLLM_MAX_CPU_LORAS, SM_VLLM_MAX_LORAS. Default: {limits.ADAPTERS_PER_COPY}.",
+            extra={"allowed": f"1 to {limits.ADAPTERS_PER_COPY_MAX}"},
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class InstanceOrder:
         image: Name of a declared image; None for the instance type's or provider's default.
         environment: The model's Environment.
         model_data_url: The model's ModelDataUrl.
+        component: The inference component that it is a copy of; ``""`` for an instance.
+        devices: Accelerators of the machine that it may use, by number; empty for no say about them.
     """
 
     instance_id: InstanceId
@@ -42,6 +44,8 @@ class InstanceOrder:
     image: str | None
     environment: dict[str, str] = field(default_factory=dict)
     model_data_url: str | None = None
+    component: str = ""
+    devices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

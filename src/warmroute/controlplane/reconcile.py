@@ -381,6 +381,8 @@ class Reconciler:
             image=record.launch.image,
             environment=record.launch.environment,
             model_data_url=record.launch.model_data_url,
+            component=record.component,
+            devices=record.devices,
         )
         try:
             async with asyncio.timeout(limits.INSTANCE_START_S):

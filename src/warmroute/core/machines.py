@@ -13,6 +13,23 @@ class ProviderKind(StrEnum):
     LOCAL = "local"
 
 
+class AdapterRoutes(StrEnum):
+    """How a model server is told to load and unload LoRA adapters while it runs."""
+
+    VLLM = "vllm"
+    """``POST /v1/load_lora_adapter`` and ``/v1/unload_lora_adapter``."""
+    SGLANG = "sglang"
+    """``POST /load_lora_adapter`` and ``/unload_lora_adapter``."""
+    SAGEMAKER = "sagemaker"
+    """``POST /adapters`` and ``DELETE /adapters/NAME``, as SageMaker's own containers have it."""
+    LLAMA_CPP = "llama_cpp"
+    """Adapters are fixed when the server starts: nothing can be loaded into it."""
+    NONE = "none"
+    """The server takes no adapters."""
+    AUTO = "auto"
+    """Found out by asking the server once which of these routes it has."""
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceType:
     """An ``InstanceType`` value and who serves it.
@@ -24,6 +41,9 @@ class InstanceType:
         image: Image assumed for a model whose container names none; None for the provider's default.
         instances_max: Local only: how many may run at once; None for no bound but the machine's.
         api_key: Static only: the servers' own key, sent to them as a bearer token.
+        accelerators: Devices of one instance; 0 on a static type counts as unknown.
+        cpus: Cores that component copies may reserve on one instance; None for no bound.
+        memory_mb: Memory that component copies may reserve on one instance, in MB; None for no bound.
     """
 
     name: str
@@ -32,6 +52,9 @@ class InstanceType:
     image: str | None = None
     instances_max: int | None = None
     api_key: str | None = field(default=None, repr=False)
+    accelerators: int = 0
+    cpus: float | None = None
+    memory_mb: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +72,9 @@ class Image:
         hold_first_event: See ``Target.hold_first_event``.
         startup_s_max: Health must be good by then (ContainerStartupHealthCheckTimeoutInSeconds
             of the variant comes first).
+        adapters: How LoRA adapters are loaded into it.
+        adapters_max: Adapters loaded into one copy at once, where the base component's Environment does
+            not say; None for ``limits.ADAPTERS_PER_COPY``.
     """
 
     name: str
@@ -58,3 +84,5 @@ class Image:
     native: NativeMapping = NativeMapping.AUTO
     hold_first_event: bool = False
     startup_s_max: float = 480.0
+    adapters: AdapterRoutes = AdapterRoutes.AUTO
+    adapters_max: int | None = None

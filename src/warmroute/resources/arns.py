@@ -1,4 +1,7 @@
-"""ARNs of the resources. Source: shapes ModelArn, EndpointConfigArn and EndpointArn of the service model."""
+"""ARNs of the resources. Source: shapes ModelArn, EndpointConfigArn and EndpointArn of the service model.
+
+Its InferenceComponentArn has no pattern; that of the others is followed.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,12 +13,14 @@ class Kind(StrEnum):
     MODEL = "model"
     ENDPOINT_CONFIG = "endpoint-config"
     ENDPOINT = "endpoint"
+    INFERENCE_COMPONENT = "inference-component"
 
 
 NOUNS: dict[Kind, str] = {
     Kind.MODEL: "model",
     Kind.ENDPOINT_CONFIG: "endpoint configuration",
     Kind.ENDPOINT: "endpoint",
+    Kind.INFERENCE_COMPONENT: "inference component",
 }
 """As SageMaker's messages call them."""
 

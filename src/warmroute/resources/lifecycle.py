@@ -1,4 +1,7 @@
-"""EndpointStatus and the moves it may make. Source: shape EndpointStatus of the service model."""
+"""Statuses and the moves they may make.
+
+Source: shapes EndpointStatus and InferenceComponentStatus of the service model.
+"""
 
 from enum import StrEnum
 
@@ -37,6 +40,41 @@ rollback only drops instances that never served, so it cannot fail."""
 
 CHANGING = frozenset({_S.CREATING, _S.UPDATING, _S.SYSTEM_UPDATING, _S.ROLLING_BACK, _S.DELETING})
 """An endpoint in one of these takes no update and no deletion."""
+
+
+class ComponentStatus(StrEnum):
+    """SageMaker's InferenceComponentStatus enum."""
+
+    CREATING = "Creating"
+    IN_SERVICE = "InService"
+    UPDATING = "Updating"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+
+
+_C = ComponentStatus
+
+COMPONENT_MOVES: dict[ComponentStatus, frozenset[ComponentStatus]] = {
+    _C.CREATING: frozenset({_C.IN_SERVICE, _C.FAILED}),
+    _C.IN_SERVICE: frozenset({_C.UPDATING, _C.DELETING}),
+    _C.UPDATING: frozenset({_C.IN_SERVICE, _C.FAILED}),
+    _C.FAILED: frozenset({_C.UPDATING, _C.DELETING}),
+    _C.DELETING: frozenset(),
+}
+"""From each status, those that may follow; a deleted component's record goes away."""
+
+COMPONENT_CHANGING = frozenset({_C.CREATING, _C.UPDATING, _C.DELETING})
+"""A component in one of these takes no update and no deletion."""
+
+
+def move_component(old: ComponentStatus, new: ComponentStatus) -> ComponentStatus:
+    """Return ``new``; every change of a component's status goes through here.
+
+    Raises:
+        AssertionError: The table does not have the move; staying is always allowed.
+    """
+    assert old is new or new in COMPONENT_MOVES[old], f"an inference component cannot go from {old} to {new}"
+    return new
 
 
 def move(old: EndpointStatus, new: EndpointStatus) -> EndpointStatus:

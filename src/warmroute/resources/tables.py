@@ -10,6 +10,7 @@ from warmroute.resources.arns import Place
 from warmroute.resources.records import (
     EndpointConfigRecord,
     EndpointRecord,
+    InferenceComponentRecord,
     InstanceRecord,
     JsonObject,
     Launch,
@@ -47,6 +48,14 @@ class Tables(Protocol):
 
     def endpoints(self) -> tuple[EndpointRecord, ...]:
         """Return all endpoints."""
+        ...
+
+    def inference_component(self, name: str) -> InferenceComponentRecord | None:
+        """Return an inference component or adapter."""
+        ...
+
+    def inference_components(self) -> tuple[InferenceComponentRecord, ...]:
+        """Return all inference components, adapters included."""
         ...
 
     def instances(self, endpoint: EndpointName | None = None) -> tuple[InstanceRecord, ...]:

@@ -35,8 +35,8 @@ def _find(request: JsonObject, tables: Tables, context: Context) -> Resource:
     parsed = context.place.parse(arn)
     if parsed is None:
         raise invalid(
-            f'ResourceArn "{arn}" names no model, endpoint configuration or endpoint of Region '
-            f"{context.place.region} and account {context.place.account}."
+            f'ResourceArn "{arn}" names no model, endpoint configuration, endpoint or inference component '
+            f"of Region {context.place.region} and account {context.place.account}."
         )
     kind, name = parsed
     record: Resource | None
@@ -47,6 +47,8 @@ def _find(request: JsonObject, tables: Tables, context: Context) -> Resource:
             record = tables.endpoint_config(name)
         case Kind.ENDPOINT:
             record = tables.endpoint(name)
+        case Kind.INFERENCE_COMPONENT:
+            record = tables.inference_component(name)
     if record is None:
         raise not_found(NOUNS[kind], arn)
     return record

@@ -7,12 +7,15 @@ import msgspec
 from warmroute.resources.records import (
     EndpointConfigRecord,
     EndpointRecord,
+    InferenceComponentRecord,
     InstanceRecord,
     ModelRecord,
     Resource,
 )
 
-Record = TypeVar("Record", ModelRecord, EndpointConfigRecord, EndpointRecord, InstanceRecord)
+Record = TypeVar(
+    "Record", ModelRecord, EndpointConfigRecord, EndpointRecord, InferenceComponentRecord, InstanceRecord
+)
 
 
 def encode(record: Resource | InstanceRecord) -> str:

@@ -4,7 +4,12 @@ from abc import ABC, abstractmethod
 
 from warmroute.adapters.store.documents import Record
 from warmroute.resources.arns import Kind
-from warmroute.resources.records import EndpointConfigRecord, EndpointRecord, ModelRecord
+from warmroute.resources.records import (
+    EndpointConfigRecord,
+    EndpointRecord,
+    InferenceComponentRecord,
+    ModelRecord,
+)
 
 
 class ResourceReads(ABC):
@@ -41,3 +46,11 @@ class ResourceReads(ABC):
     def endpoints(self) -> tuple[EndpointRecord, ...]:
         """Return all endpoints."""
         return self._all(Kind.ENDPOINT, EndpointRecord)
+
+    def inference_component(self, name: str) -> InferenceComponentRecord | None:
+        """Return an inference component or adapter."""
+        return self._get(Kind.INFERENCE_COMPONENT, name, InferenceComponentRecord)
+
+    def inference_components(self) -> tuple[InferenceComponentRecord, ...]:
+        """Return all inference components, adapters included."""
+        return self._all(Kind.INFERENCE_COMPONENT, InferenceComponentRecord)

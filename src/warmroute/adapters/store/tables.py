@@ -13,7 +13,7 @@ RESOURCES = Table(
     Column("document", Text, nullable=False),
     Index("resources_by_folded_name", "kind", "folded_name"),
 )
-"""Models, endpoint configurations and endpoints."""
+"""Models, endpoint configurations, endpoints and inference components."""
 
 INSTANCES = Table(
     "instances",
