@@ -390,9 +390,9 @@ class InstanceRecord:
     returns: int = 0
     draining_s: float | None = None
     drain_version: int | None = None
-    drain_ordered: bool = False
     model_name: str | None = None
     reason: str = ""
+    drain_ordered: bool = False
     component: str = ""
     host: InstanceId | None = None
     devices: tuple[int, ...] = ()
