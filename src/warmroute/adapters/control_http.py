@@ -10,8 +10,9 @@ Source: the AWS JSON 1.1 protocol: ``X-Amz-Target``, ``__type`` and ``message`` 
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,7 +20,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from warmroute.controlplane.service import ControlService
 from warmroute.core import limits
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.records import JsonObject
@@ -32,13 +32,27 @@ PRINCIPAL_HEADER: Final = "x-warmroute-principal"
 REQUEST_ID_HEADER: Final = "x-warmroute-request-id"
 
 
-def api_app(service: ControlService) -> Starlette:
-    """Return the application of the SageMaker API."""
+class Api(Protocol):
+    """Operations of one service, by the name behind its prefix in ``X-Amz-Target``."""
+
+    async def call(self, operation: str, body: bytes, *, principal: str, request_id: str) -> JsonObject:
+        """Serve a call; raises ``ApiError`` when it is refused."""
+        ...
+
+
+def api_app(service: Api, others: Mapping[str, Api] = MappingProxyType({})) -> Starlette:
+    """Return the application of the SageMaker API.
+
+    Args:
+        service: Serves SageMaker's operations.
+        others: Further services by their prefixes in ``X-Amz-Target``, the dot included.
+    """
+    services = {TARGET_PREFIX: service, **others}
 
     async def serve(request: Request) -> Response:
         request_id = request.headers.get(REQUEST_ID_HEADER) or str(uuid.uuid4())
         try:
-            output = await _serve(service, request, request_id)
+            output = await _serve(services, request, request_id)
             return _answer(200, output, request_id)
         except ApiError as error:
             return _error(error, request_id)
@@ -51,29 +65,30 @@ def api_app(service: ControlService) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", serve, methods=["GET", "POST", "PUT", "DELETE"])])
 
 
-async def _serve(service: ControlService, request: Request, request_id: str) -> JsonObject:
+async def _serve(services: Mapping[str, Api], request: Request, request_id: str) -> JsonObject:
     if request.method != "POST" or request.url.path != "/":
         raise ApiError(ApiCode.UNKNOWN_OPERATION, f"{request.method} {request.url.path}: use POST /.")
-    operation = _operation(request.headers.get("x-amz-target"))
+    service, operation = _operation(request.headers.get("x-amz-target"), services)
     body = await _body(request)
     principal = request.headers.get(PRINCIPAL_HEADER, "")
     call = service.call(operation, body, principal=principal, request_id=request_id)
     return await _unless_gone(request, call)
 
 
-def _operation(target: str | None) -> str:
+def _operation(target: str | None, services: Mapping[str, Api]) -> tuple[Api, str]:
+    allowed = " or ".join(f"{prefix}<Operation>" for prefix in services)
     if target is None:
         raise ApiError(
-            ApiCode.UNKNOWN_OPERATION,
-            f"The header X-Amz-Target is missing. It must be {TARGET_PREFIX}<Operation>.",
+            ApiCode.UNKNOWN_OPERATION, f"The header X-Amz-Target is missing. It must be {allowed}."
         )
-    if not target.startswith(TARGET_PREFIX):
-        raise ApiError(
-            ApiCode.UNKNOWN_OPERATION,
-            f"X-Amz-Target is {target[:100]!r}. It must be {TARGET_PREFIX}<Operation>; "
-            "other services are not supported by warmroute.",
-        )
-    return target.removeprefix(TARGET_PREFIX)[:100]
+    for prefix, service in services.items():
+        if target.startswith(prefix):
+            return service, target.removeprefix(prefix)[:100]
+    raise ApiError(
+        ApiCode.UNKNOWN_OPERATION,
+        f"X-Amz-Target is {target[:100]!r}. It must be {allowed}; "
+        "other services are not supported by warmroute.",
+    )
 
 
 async def _body(request: Request) -> bytes:

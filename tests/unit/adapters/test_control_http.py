@@ -77,3 +77,44 @@ def test_a_failure_is_logged_and_told_under_the_request_id_of_the_router(caplog)
 def test_a_call_that_came_through_no_router_gets_an_id_of_its_own(more):
     _, fields, _ = call({}, [RELAYED[0], *more])
     assert uuid.UUID(fields["x-amzn-requestid"]).version == 4
+
+
+def call_with(others, target):
+    """Return the answer to an empty request for one target, of an application with further services."""
+    sent = []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "headers": [(b"x-amz-target", target)],
+        "server": ("control", 80),
+        "scheme": "http",
+    }
+
+    async def test():
+        arrived = [{"type": "http.request", "body": b"{}", "more_body": False}]
+
+        async def receive():
+            return arrived.pop() if arrived else await asyncio.Event().wait()
+
+        async def send(message):
+            sent.append(message)
+
+        async with asyncio.timeout(10):
+            await api_app(Service({"of": "SageMaker"}), others)(scope, receive, send)
+
+    asyncio.run(test())
+    return json.loads(sent[1]["body"])
+
+
+def test_each_service_is_found_by_its_prefix():
+    others = {"Other.": Service({"of": "Other"})}
+    assert call_with(others, b"Other.Do") == {"of": "Other"}
+    assert call_with(others, b"SageMaker.ListModels") == {"of": "SageMaker"}
+
+
+def test_a_target_of_no_service_is_told_what_is_allowed():
+    others = {"Other.": Service({})}
+    told = "It must be SageMaker.<Operation> or Other.<Operation>; other services are not supported"
+    assert told in call_with(others, b"S3.Put")["message"]
