@@ -14,6 +14,8 @@ from warmroute.controlplane.reconcile import Reconciler
 from warmroute.core import limits
 from warmroute.core.machines import InstanceType
 from warmroute.resources.arns import Place
+from warmroute.resources.coverage import check_coverage
+from warmroute.resources.coverage_rows import COVERAGE
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus
 from warmroute.resources.operations import OPERATIONS
@@ -139,6 +141,7 @@ class ControlService:
         if operation not in OPERATIONS:
             raise _not_served(operation, schema)
         request: JsonObject = validate(schema.inputs[operation], _parse(body))
+        check_coverage(COVERAGE[operation], request)
         return request
 
     async def _serve(self, operation: str, request: JsonObject) -> JsonObject:

@@ -2,7 +2,7 @@
 
 Source: operations of the same names in the ``sagemaker`` service model. Rules that the model states
 only in words are enforced here: both members of PrefixAwareRoutingConfig with PREFIX_AWARE and with
-no other strategy.
+no other strategy. Which members are honoured, stored or refused at all: ``coverage_rows``.
 
 Choice: a model that does not exist is refused here and not at CreateEndpoint, where nobody looks for
 a typing error any more.
@@ -20,7 +20,6 @@ from warmroute.resources.errors import (
     already_exists,
     invalid,
     not_found,
-    refuse_members,
     unsupported,
 )
 from warmroute.resources.listing import summaries
@@ -29,36 +28,8 @@ from warmroute.resources.records import EndpointConfigRecord, JsonObject, ModelR
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
 
-_KEPT_MEMBERS = frozenset(
-    {
-        "EndpointConfigName", "ProductionVariants", "Tags", "MetricsConfig", "DataCaptureConfig",
-        "KmsKeyId", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation",
-    }
-)  # fmt: skip
-_KEPT_VARIANT_MEMBERS = frozenset(
-    {
-        "VariantName", "ModelName", "InstanceType", "InitialInstanceCount", "InitialVariantWeight",
-        "RoutingConfig", "ContainerStartupHealthCheckTimeoutInSeconds", "ManagedInstanceScaling",
-        # Stored and returned:
-        "AcceleratorType", "CapacityReservationConfig", "CoreDumpConfig", "EnableSSMAccess",
-        "InferenceAmiVersion", "ModelDataDownloadTimeoutInSeconds",
-        "VariantInstanceProvisionTimeoutInSeconds", "VolumeSizeInGB",
-    }
-)  # fmt: skip
-_REFUSED_MEMBERS = {
-    "AsyncInferenceConfig": "Invoke the endpoint in real time or as a response stream.",
-    "ExplainerConfig": "Leave it out.",
-    "ShadowProductionVariants": "Use ProductionVariants.",
-    "CrossRegionTrafficConfig": "Leave it out.",
-}
-_REFUSED_VARIANT_MEMBERS = {
-    "ServerlessConfig": "Give InstanceType and InitialInstanceCount.",
-    "InstancePools": "Give InstanceType and InitialInstanceCount.",
-    "AcceleratorPartitionLayouts": "Declare an instance type for the partition in the settings.",
-}
 STRATEGIES = tuple(RoutingStrategy)
 """Those that are built; a later service model may have others."""
-_KEPT_ROUTING_MEMBERS = frozenset({"RoutingStrategy", "PrefixAwareRoutingConfig"})
 ECHOED_MEMBERS = ("MetricsConfig",)
 """Members of a config that DescribeEndpoint repeats."""
 ECHOED_VARIANT_MEMBERS = ("ManagedInstanceScaling",)
@@ -99,8 +70,6 @@ def create_endpoint_config(request: JsonObject, tables: Tables, context: Context
 
 
 def _check_config(request: JsonObject) -> None:
-    where = f'endpoint configuration "{request["EndpointConfigName"]}"'
-    refuse_members(request, where=where, kept=_KEPT_MEMBERS, refused=_REFUSED_MEMBERS)
     capture = request.get("DataCaptureConfig")
     if capture is not None and capture.get("EnableCapture", True):
         raise unsupported("DataCaptureConfig", "Leave it out or set EnableCapture to false.")
@@ -111,12 +80,6 @@ def _check_variant(variant: JsonObject, seen: set[str]) -> None:
     if name in seen:
         raise invalid(f'The variant name "{name}" was non-unique within the request.')
     seen.add(name)
-    refuse_members(
-        variant,
-        where=f'variant "{name}"',
-        kept=_KEPT_VARIANT_MEMBERS,
-        refused=_REFUSED_VARIANT_MEMBERS,
-    )
     if "ModelName" not in variant:
         raise unsupported(
             f'A variant without ModelName ("{name}"), as endpoints with inference components have it,',
@@ -156,7 +119,6 @@ def routing_of(config: JsonObject, variant: str) -> Routing:
         ApiError: The members do not fit together, or this version does not serve the strategy.
     """
     where = f'RoutingConfig of variant "{variant}"'
-    refuse_members(config, where=where, kept=_KEPT_ROUTING_MEMBERS, refused={})
     if config["RoutingStrategy"] not in STRATEGIES:
         allowed = ", ".join(STRATEGIES)
         raise unsupported(

@@ -17,7 +17,6 @@ from warmroute.resources.endpoint_configs import (
     variant_of,
 )
 from warmroute.resources.errors import ApiCode, ApiError, already_exists, in_progress, invalid, not_found
-from warmroute.resources.errors import unsupported as not_supported
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus, move
 from warmroute.resources.records import (
     Deployment,
@@ -96,8 +95,6 @@ def update_weights_and_capacities(request: JsonObject, tables: Tables, context: 
         name = item["VariantName"]
         if name in wanted:
             raise invalid(f'The variant name "{name}" was non-unique within the request.')
-        if "ServerlessUpdateConfig" in item:
-            raise not_supported(f'ServerlessUpdateConfig of variant "{name}"', "Give DesiredInstanceCount.")
         check_count(item.get("DesiredInstanceCount", 0), name)
         wanted[name] = item
     unknown = [name for name in wanted if active.variant(name) is None]

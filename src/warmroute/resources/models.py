@@ -1,6 +1,7 @@
 """CreateModel, DescribeModel, ListModels, DeleteModel.
 
-Source: operations of the same names in the ``sagemaker`` service model.
+Source: operations of the same names in the ``sagemaker`` service model. Which members are honoured,
+stored or refused: ``coverage_rows``.
 """
 
 from typing import Any
@@ -13,31 +14,12 @@ from warmroute.resources.errors import (
     already_exists,
     invalid,
     not_found,
-    refuse_members,
     unsupported,
 )
 from warmroute.resources.listing import summaries
 from warmroute.resources.records import JsonObject, Launch, ModelRecord
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
-
-_KEPT_MEMBERS = frozenset(
-    {
-        "ModelName", "PrimaryContainer", "Containers", "Tags",  # honoured; the others are stored and returned
-        "InferenceExecutionConfig", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation",
-    }
-)  # fmt: skip
-_KEPT_CONTAINER_MEMBERS = frozenset(
-    {
-        "Image", "ModelDataUrl", "ModelDataSource", "Environment", "Mode",
-        "ContainerHostname", "ImageConfig", "MultiModelConfig", "ContainerMetricsConfig",
-    }
-)  # fmt: skip
-_REFUSED_CONTAINER_MEMBERS = {
-    "ModelPackageName": "Name the image in Image and the model in ModelDataUrl.",
-    "AdditionalModelDataSources": "Put everything the server needs where ModelDataUrl points.",
-    "InferenceSpecificationName": "It chooses within a model package, and those are not supported.",
-}
 
 
 def create_model(request: JsonObject, tables: Tables, context: Context) -> Outcome:
@@ -51,7 +33,6 @@ def create_model(request: JsonObject, tables: Tables, context: Context) -> Outco
     """
     name = request["ModelName"]
     arn = context.place.arn(Kind.MODEL, name)
-    refuse_members(request, where=f'model "{name}"', kept=_KEPT_MEMBERS, refused={})
     container = container_of(request)
     if container is None:
         raise invalid(
@@ -85,12 +66,6 @@ def container_of(document: JsonObject) -> JsonObject | None:
 
 
 def _check_container(container: JsonObject, model: str) -> None:
-    refuse_members(
-        container,
-        where=f'model "{model}"',
-        kept=_KEPT_CONTAINER_MEMBERS,
-        refused=_REFUSED_CONTAINER_MEMBERS,
-    )
     if container.get("Mode") == "MultiModel":
         raise unsupported(f'Mode MultiModel of model "{model}"', "Use SingleModel.")
     environment: dict[str, str] = container.get("Environment", {})

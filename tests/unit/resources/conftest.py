@@ -5,6 +5,8 @@ import pytest
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.core.machines import InstanceType, ProviderKind
 from warmroute.resources.arns import Place
+from warmroute.resources.coverage import check_coverage
+from warmroute.resources.coverage_rows import COVERAGE
 from warmroute.resources.errors import ApiError
 from warmroute.resources.operations import OPERATIONS
 from warmroute.resources.tables import Context
@@ -24,6 +26,7 @@ class Api:
 
     def call(self, operation, **request):
         self.now_s += 1
+        check_coverage(COVERAGE[operation], request)
         context = Context(Place("eu-west-1", "123456789012"), self.now_s, TYPES)
         with self.store.transaction() as tables:
             outcome = OPERATIONS[operation](request, tables, context)

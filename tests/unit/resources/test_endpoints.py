@@ -73,7 +73,8 @@ def test_an_endpoint_that_is_changing_takes_no_change(api, status):
     serving(api)
     api.put(replace(api.endpoint(), status=status))
     for operation in ("UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint"):
-        error = api.refused(operation, EndpointName="ep", EndpointConfigName="c")
+        config = {"EndpointConfigName": "c"} if operation == "UpdateEndpoint" else {}
+        error = api.refused(operation, EndpointName="ep", **config)
         assert error.message == f'Cannot update in-progress endpoint "{ARN}".'
 
 
@@ -211,7 +212,7 @@ def test_weights_and_counts_of_variants_in_service_change(api, make_variant):
             [{"VariantName": "v"}, {"VariantName": "v"}],
             'The variant name "v" was non-unique within the request.',
         ),
-        ([{"VariantName": "v", "ServerlessUpdateConfig": {}}], "ServerlessUpdateConfig"),
+        ([{"VariantName": "v", "ServerlessUpdateConfig": {"MaxConcurrency": 1}}], "ServerlessUpdateConfig"),
         ([{"VariantName": "v", "DesiredInstanceCount": 1001}], "At most 1000"),
     ],
 )

@@ -4,6 +4,7 @@ from warmroute.core import limits
 from warmroute.resources.errors import ApiCode
 from warmroute.resources.models import launch_of
 
+SOURCE = {"S3DataSource": {"S3Uri": "s3://b/k"}}
 ARN = "arn:aws:sagemaker:eu-west-1:123456789012:model/m"
 
 
@@ -45,7 +46,7 @@ def test_the_launch_of_a_model_has_what_its_server_needs(api):
         ({"PrimaryContainer": {"ModelPackageName": "p"}}, "ModelPackageName"),
         ({"PrimaryContainer": {"AdditionalModelDataSources": [{}]}}, "AdditionalModelDataSources"),
         ({"PrimaryContainer": {"Mode": "MultiModel"}}, "MultiModel"),
-        ({"PrimaryContainer": {"ModelDataUrl": "s3://a/b", "ModelDataSource": {"x": 1}}}, "cannot both"),
+        ({"PrimaryContainer": {"ModelDataUrl": "s3://a/b", "ModelDataSource": SOURCE}}, "cannot both"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(api, request_, text):

@@ -1,0 +1,39 @@
+"""The rows against botocore's service model; what operations really do is checked in tests/compat."""
+
+import pytest
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
+
+from warmroute.resources.coverage import Treatment
+from warmroute.resources.coverage_rows import COVERAGE
+from warmroute.resources.operations import OPERATIONS
+
+
+@pytest.fixture(scope="module")
+def service_model():
+    return ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
+
+
+def below(shape):
+    """Return the structure that a member holds, itself or in a list."""
+    return shape.member if shape.type_name == "list" else shape
+
+
+def compare(shape, row, path):
+    assert shape.type_name == "structure", path
+    assert set(row.members) <= set(shape.members), f"{path} has members that the service model has not"
+    undecided = set(shape.members) - set(row.members)
+    assert not undecided, f"{path}: nobody has decided about {', '.join(sorted(undecided))}"
+    for name, member in row.members.items():
+        assert member.treatment is not Treatment.REFUSED or (member.text.endswith(".") and not member.inside)
+        if member.inside is not None:
+            compare(below(shape.members[name]), member.inside, f"{path}.{name}")
+
+
+def test_every_served_operation_has_a_row():
+    assert set(OPERATIONS) <= set(COVERAGE), "add the rows of what you serve"
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_the_rows_are_the_members_of_the_service_model(service_model, operation):
+    compare(service_model.operation_model(operation).input_shape, COVERAGE[operation], operation)
