@@ -39,6 +39,7 @@ from warmroute.core.fleet import (
 from warmroute.routing.key import native_key
 from warmroute.routing.log import FORMAT, Began, Decided, Ended, encode
 from warmroute.routing.recorder import RecordedRouter
+from warmroute.routing.sessions import Session
 from warmroute.sim.replay import replay
 
 STRATEGIES = (
@@ -119,8 +120,10 @@ class History:
         action = self.world.random()
         if action < 0.01:
             self.next_fleet()
-        elif action < 0.06:
+        elif action < 0.05:
             self.learn()
+        elif action < 0.07:
+            self.adopt()
         elif action < 0.6 or not self.held:
             self.ask()
         else:
@@ -167,6 +170,15 @@ class History:
             return Cancelled(lease)
         return Completed(lease, *self.world.choice(((-1, -1), (1000, 0), (1000, 512), (1000, 900, 50))))
 
+    def adopt(self):
+        endpoint = self.world.choice(sorted(self.router.endpoints))
+        (name, revision) = self.world.choice(list(self.router.endpoints[endpoint].variants))
+        target = self.world.choice(NAMES) + self.world.choice(("", "base", "other"))
+        generation = self.router.fleet_version // 4 + self.world.choice((0, 1, 1))
+        deadline_ns = self.now_ns + self.world.randrange(-(10**8), 10**10)
+        session = Session(name, target, generation, deadline_ns, revision)
+        self.router.adopt_session(endpoint, f"SESSION-{self.world.randrange(20)}", session, self.now_ns)
+
     def sessions(self, lease):
         session_id = f"SESSION-{self.world.randrange(20)}" + self.world.choice(("", "", "x" * 300))
         if self.world.random() < 0.3:
@@ -200,7 +212,7 @@ def test_histories_have_every_kind_of_line_reason_and_refusal():
     """Else the test above would say less than it seems to."""
     histories = [History(seed) for seed in range(8)]
     lines = [line for history in histories for line in history.lines]
-    assert len({type(line) for line in lines}) == 10
+    assert len({type(line) for line in lines}) == 11
     decisions = [line for history in histories for line in history.decisions]
     assert {line.reason for line in decisions} >= {
         "random", "least_outstanding", "affinity", "overflow", "saturated", "no_key", "only_candidate",

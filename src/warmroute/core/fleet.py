@@ -148,12 +148,15 @@ class Endpoint:
         variants: Its production variants; name and revision together are unique.
         shadow: The shadow variant: it gets copies of invocations, whose answers nobody sees. Its ``share``
             is the part of the invocations that is copied.
+        carries_components: Invocations name an inference component, and there may be none yet. An endpoint
+            whose variants have components is one in any case.
     """
 
     name: EndpointName
     in_service: bool
     variants: tuple[Variant, ...]
     shadow: Variant | None = None
+    carries_components: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,7 @@ class Fleet:
         access_keys: Empty means no authentication (the listener is then on loopback).
         api_keys: Keys of the plain OpenAI route.
         routers: How many router processes serve it, each with counts and records of its own.
+        session_key: Secret that all routers sign the ids of sessions with; ``""`` for no secret.
     """
 
     version: int
@@ -194,3 +198,4 @@ class Fleet:
     access_keys: tuple[AccessKey, ...] = ()
     api_keys: tuple[ApiKey, ...] = ()
     routers: int = 1
+    session_key: str = field(default="", repr=False)

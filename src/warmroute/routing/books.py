@@ -169,14 +169,16 @@ class EndpointBook:
     """An endpoint as routing keeps it.
 
     Attributes:
+        carries_components: Invocations name an inference component.
         variants: Books by name and revision, in the fleet's order.
     """
 
-    __slots__ = ("in_service", "name", "variants")
+    __slots__ = ("carries_components", "in_service", "name", "variants")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.in_service = False
+        self.carries_components = False
         self.variants: dict[tuple[str, int], VariantBook] = {}
 
     def named(self, name: str) -> list[VariantBook]:

@@ -33,6 +33,7 @@ from warmroute.core.events import (
 )
 from warmroute.core.fleet import Endpoint, Fleet, Target, Variant
 from warmroute.core.limits import SESSION_ID_CHARACTERS_MAX
+from warmroute.routing.sessions import Session
 
 FORMAT = 2
 """Of the lines. It grows with every change that an older reader would not understand.
@@ -190,6 +191,20 @@ class SessionOpened(_Line, frozen=True, gc=False, tag="open"):
     opened: bool
 
 
+class SessionAdopted(_Line, frozen=True, gc=False, tag="adopt"):
+    """``adopt_session``: what stands for the id, what the session is pinned to, and whether it is open."""
+
+    now_ns: int
+    endpoint: str
+    session: str
+    variant: str
+    revision: int
+    target: str
+    generation: int
+    deadline_ns: int
+    opened: bool
+
+
 class SessionClosed(_Line, frozen=True, gc=False, tag="close"):
     """``close_session``: the lease's number, what stands for the id, and whether it was open there."""
 
@@ -238,6 +253,7 @@ Line = (
     | Decided
     | AttemptTold
     | SessionOpened
+    | SessionAdopted
     | SessionClosed
     | CacheTold
     | DeadlineMet
@@ -311,7 +327,7 @@ def decode(data: bytes) -> Line:
 def without_secrets(fleet: Fleet) -> Fleet:
     """Return the fleet as the log may have it: without credentials, and without the paths of addresses."""
     endpoints = tuple(_bare_endpoint(endpoint) for endpoint in fleet.endpoints)
-    return replace(fleet, endpoints=endpoints, access_keys=(), api_keys=())
+    return replace(fleet, endpoints=endpoints, access_keys=(), api_keys=(), session_key="")
 
 
 def _bare_endpoint(endpoint: Endpoint) -> Endpoint:
@@ -382,6 +398,11 @@ def asked_of(line: Decided) -> RoutingRequest:
         adapter=line.adapter,
         session=line.session,
     )
+
+
+def adopted(line: SessionAdopted) -> Session:
+    """Return what a line says that a session is pinned to."""
+    return Session(line.variant, line.target, line.generation, line.deadline_ns, line.revision)
 
 
 def attempt_told(event: AttemptEvent, *, now_ns: int, lease: int, change: Health | None) -> AttemptTold:

@@ -14,6 +14,7 @@ from warmroute.routing.log import (
     FleetApplied,
     Health,
     Line,
+    SessionAdopted,
     SessionClosed,
     SessionOpened,
     VariantChosen,
@@ -24,6 +25,7 @@ from warmroute.routing.log import (
     without_secrets,
 )
 from warmroute.routing.router import EndpointBook, Router, VariantBook
+from warmroute.routing.sessions import Session
 
 Note = Callable[[Line], bool]
 """Takes a line; False when it will take no more."""
@@ -84,6 +86,15 @@ class RecordedRouter(Router):
         if self._scribe.writes:
             number, session = self._scribe.number_of_lease(lease), self._scribe.hide(session_id)
             self._scribe.tell(SessionOpened(now_ns, number, session, deadline_ns, opened))
+        return opened
+
+    def adopt_session(self, endpoint: str, session_id: str, session: Session, now_ns: int) -> bool:
+        """Pin a session that was opened elsewhere, and tell it."""
+        opened = super().adopt_session(endpoint, session_id, session, now_ns)
+        if self._scribe.writes:
+            at = (session.variant, session.revision, session.target_id, session.generation)
+            told = (endpoint, self._scribe.hide(session_id), *at, session.deadline_ns, opened)
+            self._scribe.tell(SessionAdopted(now_ns, *told))
         return opened
 
     def close_session(self, lease: Lease, session_id: str) -> bool:

@@ -97,6 +97,9 @@ class Router:
                 else:
                     known.renew(variant)
                 book.variants[at] = known
+            book.carries_components = endpoint.carries_components or any(
+                known.components for known in book.variants.values()
+            )
             for gone in before.values():
                 self._retire(gone)
         for name in [name for name in self.endpoints if name not in names]:
@@ -302,6 +305,20 @@ class Router:
         target_id, generation = lease.target.target_id, lease.generation
         pinned = Session(book.name, target_id, generation, deadline_ns, book.revision)
         return self.sessions.open(book.endpoint, session_id, pinned, now_ns)
+
+    def adopt_session(self, endpoint: str, session_id: str, session: Session, now_ns: int) -> bool:
+        """Pin a session that another router has opened, or this one before it was started anew.
+
+        Args:
+            endpoint: Where it was opened.
+            session_id: As its caller names it.
+            session: What it was pinned to; whether that is still there is found out by `decide`.
+            now_ns: Monotonic time.
+
+        Returns:
+            Whether requests with this id go there from now on; see `SessionTable.open`.
+        """
+        return self.sessions.open(endpoint, session_id, session, now_ns)
 
     def close_session(self, lease: Lease, session_id: str) -> bool:
         """Forget a session that its model server has closed.

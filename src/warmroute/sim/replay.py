@@ -21,9 +21,11 @@ from warmroute.routing.log import (
     FleetApplied,
     Line,
     LogError,
+    SessionAdopted,
     SessionClosed,
     SessionOpened,
     VariantChosen,
+    adopted,
     asked_of,
     attempt_event,
     cache_event,
@@ -31,7 +33,7 @@ from warmroute.routing.log import (
     decode_first,
 )
 from warmroute.routing.recorder import RecordedRouter
-from warmroute.routing.router import VariantBook
+from warmroute.routing.router import Router, VariantBook
 
 
 class ReplayError(Exception):
@@ -154,10 +156,8 @@ class Player:
                 decision = router.decide(self._books[line.book], asked_of(line), line.now_ns, line.tried)
                 if not isinstance(decision, Refused):
                     self._leases[line.lease] = decision.lease
-            case CacheTold():
-                router.learn(cache_event(line), line.now_ns)
-            case DeadlineMet():
-                router.on_deadline(line.now_ns)
+            case CacheTold() | DeadlineMet() | SessionAdopted():
+                tell(router, line)
             case AttemptTold() | SessionOpened() | SessionClosed():
                 self._call_about_lease(line, self._leases[line.lease])
             case Began() | Ended():
@@ -177,6 +177,27 @@ class Player:
                 self._router.close_session(lease, line.session)
             case _:
                 assert_never(line)
+
+
+def tell(router: Router, line: CacheTold | DeadlineMet | SessionAdopted) -> None:
+    """Make a call that asks for no decision.
+
+    Args:
+        router: Which is told.
+        line: Of the log.
+
+    Raises:
+        LogError: There is no such event.
+    """
+    match line:
+        case CacheTold():
+            router.learn(cache_event(line), line.now_ns)
+        case DeadlineMet():
+            router.on_deadline(line.now_ns)
+        case SessionAdopted():
+            router.adopt_session(line.endpoint, line.session, adopted(line), line.now_ns)
+        case _:
+            assert_never(line)
 
 
 def seed_of(began: Began) -> int:

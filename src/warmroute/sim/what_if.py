@@ -23,15 +23,15 @@ from warmroute.routing.log import (
     FleetApplied,
     Line,
     LogError,
+    SessionAdopted,
     SessionClosed,
     SessionOpened,
     VariantChosen,
     asked_of,
     attempt_event,
-    cache_event,
 )
 from warmroute.routing.router import Router, VariantBook
-from warmroute.sim.replay import ReplayError, read, seed_of
+from warmroute.sim.replay import ReplayError, read, seed_of, tell
 
 
 @dataclass(slots=True)
@@ -78,10 +78,8 @@ class _Imagined:
                 self._decide(line)
             case AttemptTold() | SessionOpened() | SessionClosed() if line.lease in self._leases:
                 self._tell(line, *self._leases[line.lease])
-            case CacheTold():
-                router.learn(cache_event(line), line.now_ns)
-            case DeadlineMet():
-                router.on_deadline(line.now_ns)
+            case CacheTold() | DeadlineMet() | SessionAdopted():
+                tell(router, line)
             case Began() | Ended() | VariantChosen() | Decided():
                 pass
             case AttemptTold() | SessionOpened() | SessionClosed():

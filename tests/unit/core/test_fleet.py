@@ -30,8 +30,9 @@ VARIANT = Variant(VariantName("v"), 0.5, ROUTING, (TARGET,), COMPONENTS)
 SHADOW = Variant(VariantName("s"), 0.5, ROUTING, (TARGET,), revision=4, share=0.25)
 FLEET = Fleet(
     7, "eu-central-1", "000000000000",
-    endpoints=(Endpoint(EndpointName("e"), True, (VARIANT,), SHADOW),),
+    endpoints=(Endpoint(EndpointName("e"), True, (VARIANT,), SHADOW, True),),
     access_keys=(AccessKey("AKIA", "s3cret", "ops"),), api_keys=(ApiKey("app", "s3cret"),),
+    session_key="s3cret",
 )  # fmt: skip
 
 

@@ -27,9 +27,11 @@ from warmroute.routing.log import (
     FleetApplied,
     Health,
     LogError,
+    SessionAdopted,
     SessionClosed,
     SessionOpened,
     VariantChosen,
+    adopted,
     alias,
     asked_of,
     attempt_event,
@@ -43,11 +45,12 @@ from warmroute.routing.log import (
     in_hex,
     without_secrets,
 )
+from warmroute.routing.sessions import Session
 
 TARGET = Target("i-1", "i-1", 2, "10.0.0.7", 8000, api_key="hidden", path_prefix="/hidden")
 FLEET = Fleet(
     7, "us-east-1", "0" * 12, (Endpoint("llm", True, (Variant("v", 1.0, Routing(), (TARGET,)),)),),
-    (AccessKey("id", "hidden"),), (ApiKey("me", "hidden"),),
+    (AccessKey("id", "hidden"),), (ApiKey("me", "hidden"),), session_key="hidden",
 )  # fmt: skip
 BEGAN = Began(FORMAT, "0.1.0", 1, "00000000000000ff", "router-0", 12.5, 77)
 LINES = [
@@ -61,6 +64,7 @@ LINES = [
     Decided(6, 1, refusal="all_tried"),
     AttemptTold(7, 1, "failed", "closed", change=Health("i-1", 2, True, "closed")),
     SessionOpened(8, 1, "s", 9, True),
+    SessionAdopted(8, "llm", "s", "v", 0, "i-1", 2, 9, True),
     SessionClosed(1, "s", False),
     CacheTold(9, "stored", "i-1", 2, in_hex((3,))),
     DeadlineMet(10, (Health("i-1", 2, False, "probation"),)),
@@ -180,12 +184,12 @@ def test_a_fleet_loses_its_secrets_and_nothing_else():
 
 def test_no_member_of_a_fleet_is_a_secret_but_those_that_are_left_out():
     """A new one of them has to be thought of here."""
-    secrets = {"api_key", "path_prefix", "access_keys", "api_keys"}
+    secrets = {"api_key", "path_prefix", "access_keys", "api_keys", "session_key"}
     plain = {
         "version", "region", "account", "endpoints", "name", "in_service", "variants", "weight", "routing",
         "targets", "components", "target_id", "instance_id", "generation", "host", "port", "state", "tls",
         "model_name", "native", "hold_first_event", "component", "adapters", "routers", "revision", "share",
-            "shadow",
+        "shadow", "carries_components",
     }  # fmt: skip
     named = {
         field.name
@@ -193,6 +197,11 @@ def test_no_member_of_a_fleet_is_a_secret_but_those_that_are_left_out():
         for field in msgspec.inspect.type_info(kind).fields
     }
     assert named - plain == secrets
+
+
+def test_an_adopted_session_is_pinned_to_what_its_line_says():
+    line = SessionAdopted(8, "llm", "s", "v", 3, "i-1", 2, 9, True)
+    assert adopted(line) == Session("v", "i-1", 2, 9, 3)
 
 
 def test_a_session_id_is_hidden_always_in_the_same_way():

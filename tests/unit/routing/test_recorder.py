@@ -12,6 +12,7 @@ from warmroute.routing.log import (
     Decided,
     FleetApplied,
     Health,
+    SessionAdopted,
     SessionClosed,
     SessionOpened,
     VariantChosen,
@@ -19,6 +20,7 @@ from warmroute.routing.log import (
 )
 from warmroute.routing.recorder import RecordedRouter
 from warmroute.routing.router import Router
+from warmroute.routing.sessions import Session
 
 LOOKS = {"next_deadline_ns", "open_leases", "targets"}
 """Public methods of a router that change nothing."""
@@ -149,6 +151,14 @@ def test_sessions_are_told_with_what_stands_for_their_ids(recorded):
     assert recorded.last == SessionClosed(1, alias("s-1"), True)
 
 
+def test_a_session_from_elsewhere_is_told_with_what_it_is_pinned_to(recorded):
+    session = Session("v", "i-1", 1, 100)
+    assert recorded.router.adopt_session("llm", "s-1", session, 5)
+    assert recorded.last == SessionAdopted(5, "llm", alias("s-1"), "v", 0, "i-1", 1, 100, True)
+    assert not recorded.router.adopt_session("llm", "s-2", session, 100)
+    assert recorded.last == SessionAdopted(100, "llm", alias("s-2"), "v", 0, "i-1", 1, 100, False)
+
+
 def test_facts_about_caches_are_told(recorded):
     recorded.router.learn(EventsLost("i-1", 1, "gap"), 5)
     assert recorded.last == CacheTold(5, "lost", "i-1", 1, why="gap")
@@ -188,6 +198,7 @@ def test_after_a_line_that_is_not_taken_the_router_goes_on_in_silence():
     third = recorded.decide()
     router.open_session(third.lease, "s", 100, 5)
     assert router.close_session(third.lease, "s")
+    assert router.adopt_session("llm", "t", Session("v", "i-1", 1, 100), 5)
     router.learn(EventsLost("i-1", 1, "gap"), 5)
     for decision in (first, second, third):
         router.apply(Failed(decision.lease, FailureCause.CONNECT_FAILED), 5)

@@ -30,7 +30,7 @@ from warmroute.routing.key import partition
 from warmroute.routing.kvbook import KvTuning
 from warmroute.routing.kvindex import CONTRADICTIONS_MAX, Trust
 from warmroute.routing.router import Router, VariantBook
-from warmroute.routing.sessions import SessionTable
+from warmroute.routing.sessions import Session, SessionTable
 
 # Target ids that are prefixes of each other; the order of key 1 over them is pinned in test_rendezvous.py.
 IDS = ["1", "11", "111", "2", "21"]
@@ -994,6 +994,17 @@ def test_a_server_that_was_started_anew_cannot_close_what_the_old_one_began():
     bench.begin("1/c/1")
     bench.with_state("1/c/1", TargetState.IN_SERVICE, generation=2)
     assert not bench.router.close_session(bench.take_from("1/c/1").lease, ID)
+
+
+def test_a_session_from_elsewhere_goes_on_at_its_target_and_one_whose_target_is_gone_is_gone():
+    bench = Sessions()
+    session = Session("v", "1/c/2", 1, NOW + LIFE_NS)
+    assert bench.router.adopt_session("e", ID, session, NOW)
+    decision = bench.go_on()
+    assert (decision.reason, decision.target.target_id) == (Reason.SESSION, "1/c/2")
+    assert bench.router.adopt_session("e", ID, replace(session, generation=2), NOW)
+    assert bench.go_on() == Refused(Refusal.SESSION_GONE)
+    assert not bench.router.adopt_session("e", "other", session, NOW + LIFE_NS)
 
 
 def test_a_session_whose_target_left_is_gone():

@@ -20,6 +20,7 @@ from warmroute.routing.log import (
     encode,
 )
 from warmroute.routing.recorder import RecordedRouter
+from warmroute.routing.sessions import Session
 from warmroute.sim.replay import Player, ReplayError, read, replay, seed_of
 
 BEGAN = Began(FORMAT, "0.1.0", 1, "ff", "router-0", 10.0)
@@ -42,6 +43,7 @@ def recorded():
     router.apply(FirstToken(leases[0]), 2000)
     router.open_session(leases[0], "s", 10**12, 2001)
     router.close_session(leases[0], "s")
+    router.adopt_session("llm", "t", Session("v", "i-1", 1, 10**12), 2001)
     router.learn(CacheCleared("i-1", 1), 2002)
     for lease in leases[:3]:
         router.apply(Completed(lease), 2003)
