@@ -108,8 +108,8 @@ class VariantRecord:
         carries_copies: Its instances are host slots for copies of inference components and run no server of
             their own; its launch names no model.
         scaling: ManagedInstanceScaling; None unless it is ENABLED.
-        pools: Instance types of InstancePools, the preferred one first; empty for a variant of one
-            InstanceType. The launch names the first.
+        pools: What an instance of each of the InstancePools runs, the preferred one first; empty for a
+            variant of one InstanceType. ``launch`` is the first.
     """
 
     name: VariantName
@@ -122,7 +122,7 @@ class VariantRecord:
     echo: JsonObject = field(default_factory=dict)
     carries_copies: bool = False
     scaling: HostScaling | None = None
-    pools: tuple[str, ...] = ()
+    pools: tuple[Launch, ...] = ()
 
     @property
     def group(self) -> tuple[VariantName, int]:
@@ -140,6 +140,8 @@ class Deployment:
         started_s: When the call that asked for it came, epoch seconds.
         echo: Members of the config that DescribeEndpoint repeats.
         policy: DeploymentConfig of the call; None for none.
+        shadow: The shadow variant; None for none. Its weight over that of the only production variant is
+            the part of the invocations that it gets copies of.
     """
 
     config_name: str
@@ -147,10 +149,48 @@ class Deployment:
     started_s: float
     echo: JsonObject = field(default_factory=dict)
     policy: JsonObject | None = None
+    shadow: VariantRecord | None = None
+
+    @property
+    def all_variants(self) -> tuple[VariantRecord, ...]:
+        """Production variants, then the shadow: all that have instances."""
+        return self.variants if self.shadow is None else (*self.variants, self.shadow)
 
     def variant(self, name: str) -> VariantRecord | None:
-        """Return a variant by name."""
-        return next((variant for variant in self.variants if variant.name == name), None)
+        """Return a variant, production or shadow, by name."""
+        return next((variant for variant in self.all_variants if variant.name == name), None)
+
+
+class RolloutPhase(StrEnum):
+    """What a step of a rollout is at."""
+
+    PROVISIONING = "provisioning"
+    """Its new instances come into service."""
+    SHIFTING = "shifting"
+    """They have been given their share of the traffic; not every router knows yet."""
+    BAKING = "baking"
+    """Alarms and health checks have their time to tell."""
+    TERMINATING = "terminating"
+    """All traffic is on new instances; the old ones wait for their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Where a deployment in steps stands; the steps themselves follow from the deployment.
+
+    Attributes:
+        step: The one under way, from 0.
+        phase: What it is at.
+        since_s: Since when, epoch seconds.
+        back: Old instances wanted while a rolling update is rolled back; None while it goes forward.
+        kept: New instances that stay meanwhile; set with ``back``.
+    """
+
+    step: int = 0
+    phase: RolloutPhase = RolloutPhase.PROVISIONING
+    since_s: float = 0.0
+    back: int | None = None
+    kept: int = 0
 
 
 UNSTAMPED = 0
@@ -174,6 +214,9 @@ class EndpointRecord:
         failure_reason: FailureReason, at most 1024 characters.
         last_policy: LastDeploymentConfig.
         tags: By key.
+        rollout: Where the pending deployment stands, if it goes in steps; None if it switches at once.
+        mixed: After a rollback that failed: what serves, old and new, each with the instances it had then;
+            empty otherwise.
     """
 
     name: EndpointName
@@ -187,6 +230,8 @@ class EndpointRecord:
     failure_reason: str | None = None
     last_policy: JsonObject | None = None
     tags: dict[str, str] = field(default_factory=dict)
+    rollout: Rollout | None = None
+    mixed: tuple[VariantRecord, ...] = ()
 
     @property
     def config_name(self) -> str:
