@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.postgres import Postgres, programs
 from tests.running import start_warmroute
 from tests.stub_server import StubServer
 
@@ -62,6 +63,33 @@ def stub_servers():
     yield start
     for stub in started:
         stub.close()
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """Return a real PostgreSQL server of this session; ``postgres.database()`` is the URL of an empty one."""
+    server = _postgres()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def own_postgres():
+    """Return one that the test may stop, freeze and restart."""
+    server = _postgres()
+    yield server
+    server.stop()
+
+
+def _postgres():
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'warmroute[postgres]'")
+    directory = programs()
+    if directory is None:
+        pytest.skip("there is no PostgreSQL server here: apt-get install postgresql")
+    return Postgres(directory)
 
 
 # --- A running warmroute --------------------------------------------------------------------

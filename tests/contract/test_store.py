@@ -1,20 +1,24 @@
-"""What every store must do, and what the SQL one does with its file."""
+"""What every store must do: in memory, in a SQLite file, on a real PostgreSQL server."""
 
-import importlib
+import json
+import os
 import stat
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import String, create_engine, inspect, make_url, text
 
+from tests.postgres import PASSWORD
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.store.migrate import HEAD, SCRIPTS
 from warmroute.adapters.store.sql import FILE_NAME, open_store
 from warmroute.adapters.store.tables import METADATA
+from warmroute.core import limits
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.fleet import Routing, RoutingStrategy
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
@@ -63,11 +67,25 @@ INSTANCE = InstanceRecord(
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def store(request, tmp_path):
-    opened = MemoryStore() if request.param == "memory" else open_store("", tmp_path)
+    match request.param:
+        case "memory":
+            opened = MemoryStore()
+        case "sqlite":
+            opened = open_store("", tmp_path)
+        case "postgresql":
+            opened = open_store(request.getfixturevalue("postgres").database(), tmp_path)
     yield opened
     opened.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """Return the URL of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/{FILE_NAME}"
+    return request.getfixturevalue("postgres").database()
 
 
 @pytest.mark.parametrize("record", [MODEL, CONFIG, ENDPOINT, COMPONENT])
@@ -173,17 +191,144 @@ def test_no_update_is_lost_between_threads(store):
         assert tables.note("n") == "100"
 
 
-# --- The file ------------------------------------------------------------------------------------
+def test_no_text_is_too_strange(store):
+    text = "a\0b \U0001f600 \u2028 ' \" \\ %s :x"
+    strange = replace(MODEL, document={"z": text, "a": [text], "B": {text: None}}, tags={"z": "1", "a": "2"})
+    with store.transaction() as tables:
+        tables.put(strange)
+        tables.set_note(text.replace("\0", ""), text.replace("\0", ""))
+    with store.transaction() as tables:
+        read = tables.model("m")
+        assert tables.note(text.replace("\0", "")) == text.replace("\0", "")
+    assert read == strange
+    assert [list(read.document), list(read.tags)] == [["z", "a", "B"], ["z", "a"]]
 
 
-def test_a_second_process_sees_what_the_first_wrote(tmp_path):
-    first, second = open_store("", tmp_path), open_store("", tmp_path)
+def test_nothing_is_found_under_a_name_that_cannot_be(store):
+    with store.transaction() as tables:
+        assert (tables.model("m\0"), tables.endpoint_like("ep\0"), tables.model("x" * 5000)) == (None,) * 3
+        assert tables.model("' OR 1=1 --") is None
+
+
+def test_names_may_be_as_long_as_the_limit(store):
+    long = replace(MODEL, name="n" * limits.STORE_NAME_CHARACTERS_MAX)
+    with store.transaction() as tables:
+        tables.put(long)
+    with store.transaction() as tables:
+        assert tables.model(long.name) == long
+
+
+def test_numbers_keep_their_digits(store):
+    exact = replace(INSTANCE, created_s=1790000002.123456, not_before_s=0.1 + 0.2)
+    with store.transaction() as tables:
+        tables.put_instance(exact)
+        tables.put_instance(replace(exact, instance_id="i-0", created_s=1790000002.123457))
+    with store.transaction() as tables:
+        assert tables.instances()[0] == exact
+
+
+# --- A database ----------------------------------------------------------------------------------
+
+
+def test_the_next_process_sees_what_the_last_wrote(url, tmp_path):
+    first = open_store(url, tmp_path)
     with first.transaction() as tables:
         tables.put(MODEL)
+    first.close()
+    second = open_store(url, tmp_path)
     with second.transaction() as tables:
         assert tables.model("m") == MODEL
-    first.close()
     second.close()
+
+
+def test_a_second_process_is_refused_while_the_first_runs(url, tmp_path):
+    first = open_store(url, tmp_path)
+    with pytest.raises(ConfigurationError, match=rf"another control process.*{os.getpid()}") as refusal:
+        open_store(url, tmp_path, wait_s=0.0)
+    assert PASSWORD not in str(refusal.value)
+    with first.transaction() as tables:
+        tables.put(MODEL)
+    first.close()
+    open_store(url, tmp_path).close()
+
+
+def test_a_database_of_a_newer_version_is_refused_and_let_go_of(url, tmp_path):
+    store = open_store(url, tmp_path)
+    with store.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    store.close()
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="newer warmroute"):
+            open_store(url, tmp_path)
+
+
+def test_migrations_end_where_the_code_expects_and_make_the_tables_it_uses(url, tmp_path):
+    config = Config()
+    config.set_main_option("script_location", SCRIPTS)
+    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+    store = open_store(url, tmp_path)
+    made = inspect(store.engine)
+    for table in METADATA.sorted_tables:
+        columns = {column["name"]: column for column in made.get_columns(table.name)}
+        assert set(columns) == {column.name for column in table.columns}
+        for column in table.columns:
+            assert columns[column.name]["nullable"] == column.nullable
+            if store.engine.dialect.name == "postgresql" and isinstance(column.type, String):
+                wanted = column.type.dialect_impl(store.engine.dialect)
+                made_as = columns[column.name]["type"]
+                assert (made_as.length, made_as.collation) == (wanted.length, wanted.collation), column
+        assert {index["name"] for index in made.get_indexes(table.name)} == {i.name for i in table.indexes}
+    store.close()
+
+
+def test_migrations_can_be_undone(url, tmp_path):
+    store = open_store(url, tmp_path)
+    config = Config()
+    config.set_main_option("script_location", SCRIPTS)
+    with store.engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "base")
+    assert set(inspect(store.engine).get_table_names()) == {"alembic_version"}
+    store.close()
+    store = open_store(url, tmp_path)
+    with store.transaction() as tables:
+        tables.put(MODEL)
+    store.close()
+
+
+def test_a_database_of_the_first_schema_is_brought_up_to_date_and_read(url, tmp_path):
+    written = json.loads((Path(__file__).parent / "store_0001.json").read_text(encoding="utf-8"))
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg") if "postgres" in url else url)
+    with engine.begin() as connection:
+        for statement in written["ddl"]:
+            connection.execute(text(statement))
+        for table, rows in written["rows"].items():
+            for row in rows:
+                columns = ", ".join(row)
+                values = ", ".join(f":{column}" for column in row)
+                connection.execute(text(f"INSERT INTO {table} ({columns}) VALUES ({values})"), row)
+    engine.dispose()
+    store = open_store(url, tmp_path)
+    with store.transaction() as tables:
+        assert tables.model("chat").document["PrimaryContainer"]["Environment"] == {"B": "2", "A": "1"}
+        assert (
+            tables.endpoint_config("chat-1").document["ProductionVariants"][0]["VariantName"] == "AllTraffic"
+        )
+        assert [record.name for record in tables.endpoints()] == ["Chat", "broken"]
+        assert tables.endpoint("Chat").active.variants[0].launch.environment["PROMPT"] == "Grüße\0"
+        assert [record.state for record in tables.instances()] == [
+            InstanceState.IN_SERVICE,
+            InstanceState.DRAINING,
+        ]
+        assert tables.note("fleet_version") == "41"
+        for record in (*tables.models(), *tables.endpoint_configs(), *tables.endpoints()):
+            tables.put(record)
+        for record in tables.instances():
+            tables.put_instance(record)
+    store.close()
+
+
+# --- The file ------------------------------------------------------------------------------------
 
 
 def test_the_file_is_for_this_user_alone(tmp_path):
@@ -211,39 +356,3 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / FILE_NAME).write_bytes(b"not a database at all" * 100)
     with pytest.raises(ConfigurationError, match="not a database"):
         open_store("", tmp_path)
-
-
-def test_a_database_of_a_newer_version_is_refused(tmp_path):
-    store = open_store("", tmp_path)
-    with store._engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    store.close()
-    with pytest.raises(ConfigurationError, match="newer warmroute"):
-        open_store("", tmp_path)
-
-
-def test_migrations_end_where_the_code_expects_and_make_the_tables_it_uses(tmp_path):
-    config = Config()
-    config.set_main_option("script_location", SCRIPTS)
-    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
-    store = open_store("", tmp_path)
-    made = inspect(store._engine)
-    for table in METADATA.sorted_tables:
-        columns = {column["name"]: column for column in made.get_columns(table.name)}
-        assert set(columns) == {column.name for column in table.columns}
-        for column in table.columns:
-            assert columns[column.name]["nullable"] == column.nullable
-        assert {index["name"] for index in made.get_indexes(table.name)} == {i.name for i in table.indexes}
-    store.close()
-
-
-def test_migrations_can_be_undone(tmp_path):
-    from alembic.migration import MigrationContext
-    from alembic.operations import Operations
-
-    store = open_store("", tmp_path)
-    module = importlib.import_module("warmroute.adapters.store.migrations.versions.m0001_first_tables")
-    with store._engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
-        module.downgrade()
-    assert set(inspect(store._engine).get_table_names()) == {"alembic_version"}
-    store.close()

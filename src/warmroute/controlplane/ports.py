@@ -1,6 +1,6 @@
 """What the control plane needs from the world, as small protocols with in-memory fakes in ``adapters``."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from warmroute.core.fleet import Fleet
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.core.machines import AdapterRoutes
 from warmroute.resources.records import InstanceRecord, Resource
+from warmroute.resources.scaling_records import ScalingRecord, ScalingTables
 from warmroute.resources.tables import Tables
 
 
@@ -126,6 +128,53 @@ class HealthProbe(Protocol):
         ...
 
 
+class AdapterOutcome(StrEnum):
+    """What became of a call that loads or unloads an adapter."""
+
+    DONE = "done"
+    """The engine has it, or has it no more; also when it was so before."""
+    REFUSED = "refused"
+    """The engine said no, and would say so again."""
+    UNCLEAR = "unclear"
+    """No answer, or one of a server in trouble: it may have been done. Try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterAnswer:
+    """An answer of an engine.
+
+    Attributes:
+        outcome: What became of the call.
+        detail: The engine's own words, for people.
+    """
+
+    outcome: AdapterOutcome
+    detail: str = ""
+
+
+class AdapterLoader(Protocol):
+    """Has model servers load and unload LoRA adapters. Calls may be repeated, and end in bounded time."""
+
+    async def load(self, fact: InstanceFact, routes: AdapterRoutes, *, name: str, path: str) -> AdapterAnswer:
+        """Load an adapter, in place of one of the same name from another path.
+
+        Args:
+            fact: The model server.
+            routes: How it is told; AUTO asks it once.
+            name: What requests call the adapter.
+            path: Where the server finds it.
+        """
+        ...
+
+    async def unload(self, fact: InstanceFact, routes: AdapterRoutes, *, name: str) -> AdapterAnswer:
+        """Unload an adapter; one that is not loaded is done."""
+        ...
+
+    async def loaded(self, fact: InstanceFact, routes: AdapterRoutes) -> Mapping[str, str] | None:
+        """Return name and path, ``""`` for an unknown one, of what is loaded; None when it does not say."""
+        ...
+
+
 class RouterStream(Protocol):
     """The routers, as control sees them."""
 
@@ -150,7 +199,7 @@ class RouterStream(Protocol):
         ...
 
 
-class Transaction(Tables, Protocol):
+class Transaction(Tables, ScalingTables, Protocol):
     """Reads and writes that happen together or not at all, and that no other transaction comes between."""
 
     def put(self, record: Resource) -> None:
@@ -169,6 +218,14 @@ class Transaction(Tables, Protocol):
         """Delete an instance; one that is not there is no error."""
         ...
 
+    def put_scaling(self, record: ScalingRecord) -> None:
+        """Write a record of autoscaling, new or in place of the one of its kind, resource and name."""
+        ...
+
+    def remove_scaling(self, record: ScalingRecord) -> None:
+        """Delete a record of autoscaling; one that is not there is no error."""
+        ...
+
     def note(self, name: str) -> str | None:
         """Return a note control keeps for itself, such as the version of the last fleet."""
         ...
@@ -178,11 +235,24 @@ class Transaction(Tables, Protocol):
         ...
 
 
+class StoreUnavailable(Exception):  # noqa: N818  (a state of the world that passes, not a defect)
+    """The store cannot be used now. Nothing was written, unless the text says that this is not known."""
+
+
+class StoreConflict(StoreUnavailable):
+    """Nothing was written because something came between; the same transaction may be run again."""
+
+
 class Store(Protocol):
     """Keeps records. Synchronous: nothing else of the event loop comes between a transaction's steps."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Begin; commit at the end of the block, or undo everything when it raises."""
+        """Begin; commit at the end of the block, or undo everything when it raises.
+
+        Raises:
+            StoreUnavailable: At any step, the commit included. ``transactions.run`` runs a block again
+                where that is right.
+        """
         ...
 
     def close(self) -> None:
@@ -203,4 +273,41 @@ class Clock(Protocol):
 
     def wall_s(self) -> float:
         """Return seconds since 1970."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Part of an instance's log.
+
+    Attributes:
+        text: Decoded as UTF-8; what is no text is shown as U+FFFD.
+        begin: Where it begins in the log, in bytes.
+        end: Where the next piece begins, in bytes.
+        size: Bytes that the log has.
+        ended: The instance has ended by itself: nothing comes any more.
+    """
+
+    text: str
+    begin: int
+    end: int
+    size: int
+    ended: bool = False
+
+
+class InstanceLogs(Protocol):
+    """Reads what model servers write."""
+
+    def read(self, instance_id: str, *, begin: int | None, bytes_max: int) -> LogPiece | None:
+        """Return a part of a log, as much as there is now.
+
+        Args:
+            instance_id: Also one that has ended by itself and is gone from the records.
+            begin: Where, in bytes; None for the last ``bytes_max``. Past the end of a log, which has then
+                been cut, its beginning.
+            bytes_max: How much at most, at least 4.
+
+        Returns:
+            None when there is no such log here, as for servers that warmroute did not start.
+        """
         ...

@@ -124,6 +124,8 @@ INSTANCE_LOG_BYTES_MAX: Final = 64 * 1024 * 1024
 """A model server's log; above it only the newest ``INSTANCE_LOG_KEPT_BYTES`` stay."""
 INSTANCE_LOG_KEPT_BYTES: Final = 1024 * 1024
 """What is kept of a log that grew too long: some thousands of lines, enough to see what it was doing."""
+LOG_PIECE_BYTES_MAX: Final = 256 * 1024
+"""Of an instance's log in one answer to an operator; a follower asks again for what comes after."""
 ENDED_LOGS_MAX: Final = 16
 """Logs kept of instances that ended by themselves and were replaced, the oldest removed first."""
 EXIT_DETAIL_LINES: Final = 5
@@ -186,6 +188,18 @@ HEALTH_FAILURES_MAX: Final = 3
 """Failed health checks in a row that take an instance out of service."""
 HEALTH_PROBES_AT_ONCE_MAX: Final = 64
 """Health checks under way at the same time."""
+STORE_CONNECT_S: Final = 3.0
+"""Connecting to a database server. Control's loop waits for it, so it must be shorter than patience."""
+STORE_STATEMENT_S: Final = 5.0
+"""One statement, and waiting for another process's lock; ours take a millisecond."""
+STORE_TRANSACTION_S: Final = 10.0
+"""A transaction on a server that does not even say that a statement takes too long: its connection is cut."""
+STORE_TRIES_MAX: Final = 5
+"""Runs of one operation that another transaction came between, the first included."""
+STORE_WAIT_S: Final = 5.0
+"""At the start, for a database server that comes up too or that still holds a dead process's lock."""
+STORE_NAME_CHARACTERS_MAX: Final = 1024
+"""Name of a record: SageMaker's own have at most 63, a scaling policy's 256, a target's about 150."""
 ROUTER_ACK_S_MAX: Final = 10.0
 """A router that has not acknowledged a fleet by then is disconnected, so that it cannot block updates."""
 ROUTER_MESSAGE_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -201,3 +215,36 @@ KV_RECORD_BLOCKS_MIN: Final = 64
 """Text blocks that a record of one target may always have: a wrong report cannot make it forget all."""
 KV_GHOSTS_MAX: Final = 8192
 """Evicted text blocks that are remembered per target, to see how many are asked for again."""
+
+# --- LoRA adapters --------------------------------------------------------------------------
+ADAPTERS_PER_COPY: Final = 4
+"""Adapters loaded into one copy at once where nothing else is said: engines hold one to eight without
+being told to make room for more."""
+ADAPTERS_PER_COPY_MAX: Final = 1024
+"""The most that may be declared: every one is part of each fleet message."""
+ADAPTER_LOAD_S: Final = 60.0
+"""One call that loads an adapter; a gigabyte from a network disk takes about ten seconds."""
+ADAPTER_UNLOAD_S: Final = 30.0
+"""One call that unloads an adapter."""
+ADAPTER_ASK_S: Final = 5.0
+"""One question to a model server: which routes it has, which adapters it has loaded."""
+ADAPTER_BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""An answer of such a call; a list of 1,024 adapters has about 800 KB in vLLM's words."""
+ADAPTER_DETAIL_CHARACTERS_MAX: Final = 600
+"""What is kept of an engine's own words for FailureReason."""
+ADAPTER_RESIDENCE_S: Final = 10.0
+"""An adapter just loaded is not taken away before: loading costs a second or more, and under more demand
+than room adapters must not chase each other out."""
+ADAPTER_PATIENCE_S: Final = 2.0
+"""How long an adapter that is loaded nowhere waits for an idle place before one with requests is emptied."""
+ADAPTER_COLD_S: Final = 60.0
+"""Unused for so long, an adapter's only place may be given to another adapter's second one."""
+ADAPTER_SURPLUS_S: Final = 300.0
+"""Unneeded for so long, a further place of an adapter is given up though nobody wants it: its requests are
+worth more on fewer copies, whose prefix caches they share."""
+ADAPTER_AGAIN_S: Final = 1.0
+"""Before a load that failed is tried again on the same copy; doubled each time."""
+ADAPTER_AGAIN_S_MAX: Final = 60.0
+"""The longest such wait."""
+ADAPTER_ATTEMPTS_MAX: Final = 3
+"""Loads without an answer before an adapter that was never loaded is Failed."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from warmroute.adapters.store.documents import Record, decode, encode
 from warmroute.adapters.store.reads import ResourceReads
+from warmroute.adapters.store.scaling import MemoryScaling, ScalingDocuments
 from warmroute.core.ids import EndpointName, InstanceId
 from warmroute.resources.arns import Kind
 from warmroute.resources.records import (
@@ -22,16 +23,18 @@ class _Content:
     resources: dict[tuple[Kind, str], str] = field(default_factory=dict)
     instances: dict[InstanceId, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    scaling: ScalingDocuments = field(default_factory=dict)
 
     def copy(self) -> "_Content":
-        return _Content(dict(self.resources), dict(self.instances), dict(self.notes))
+        return _Content(dict(self.resources), dict(self.instances), dict(self.notes), dict(self.scaling))
 
 
-class MemoryTransaction(ResourceReads):
+class MemoryTransaction(ResourceReads, MemoryScaling):
     """Works on a copy."""
 
     def __init__(self, content: _Content) -> None:
         self._content = content
+        self._scaling = content.scaling
 
     def _get(self, kind: Kind, name: str, record_type: type[Record]) -> Record | None:
         document = self._content.resources.get((kind, name))

@@ -6,7 +6,7 @@ from sqlalchemy import Engine, inspect, text
 
 from warmroute.core.errors import ConfigurationError
 
-HEAD: Final = "0001"
+HEAD: Final = "0003"
 """The newest migration; a test compares it with the directory."""
 SCRIPTS: Final = "warmroute.adapters.store:migrations"
 

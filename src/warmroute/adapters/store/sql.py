@@ -1,24 +1,32 @@
 """The store in a SQL database: SQLite in the data directory, or what a URL names.
 
-Calls run on the event loop's own thread. A transaction on SQLite takes 0.1 to 1 ms, control's loop is
-not on any request's path, and a transaction that nothing can come between is what makes a plan safe
-against a call that arrives meanwhile; a thread would need locks for that.
+Calls run on the event loop's own thread. A transaction takes 0.1 to 1 ms on SQLite and 1 to 3 ms on a
+PostgreSQL of the same machine, control's loop is not on any request's path, and a transaction that
+nothing can come between is what makes a plan safe against a call that arrives meanwhile; a thread would
+need locks for that. What a database that does not answer may cost the loop is bounded: see ``_Patience``.
 """
 
-import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Select, create_engine, delete, event, insert, select, update
+from sqlalchemy import Connection, Engine, Select, delete, insert, select, update
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from warmroute.adapters.store.database import Database, shown
 from warmroute.adapters.store.documents import Record, decode, encode
 from warmroute.adapters.store.migrate import migrate
+from warmroute.adapters.store.postgresql import open_postgresql
 from warmroute.adapters.store.reads import ResourceReads
+from warmroute.adapters.store.scaling import SqlScaling
+from warmroute.adapters.store.sqlite import open_sqlite
 from warmroute.adapters.store.tables import INSTANCES, NOTES, RESOURCES
+from warmroute.controlplane.ports import StoreConflict, StoreUnavailable
+from warmroute.core import limits
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.ids import EndpointName, InstanceId
 from warmroute.resources.arns import Kind
@@ -29,12 +37,14 @@ from warmroute.resources.records import (
     Resource,
 )
 
-BUSY_S: Final = 5.0
-"""How long a transaction waits for another process's; ours take about a millisecond."""
 FILE_NAME: Final = "warmroute.db"
+_QUICK_S: Final = 1.0
+"""A connection that breaks sooner is made anew and the transaction run again; otherwise time is spent."""
+_AGAIN_S: Final = 0.2
+"""Between two tries to open a database at the start."""
 
 
-class SqlTransaction(ResourceReads):
+class SqlTransaction(ResourceReads, SqlScaling):
     """One transaction on one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -45,6 +55,8 @@ class SqlTransaction(ResourceReads):
         return None if document is None else decode(document, record_type)
 
     def _get(self, kind: Kind, name: str, record_type: type[Record]) -> Record | None:
+        if "\0" in name:
+            return None  # PostgreSQL knows no such text; nothing has such a name.
         columns = RESOURCES.c
         return self._one(
             select(columns.document).where(columns.kind == str(kind), columns.name == name), record_type
@@ -57,6 +69,8 @@ class SqlTransaction(ResourceReads):
 
     def endpoint_like(self, name: str) -> EndpointRecord | None:
         """Return the endpoint whose name differs in nothing but case."""
+        if "\0" in name:
+            return None
         columns = RESOURCES.c
         kind, folded = str(Kind.ENDPOINT), name.lower()
         statement = select(columns.document).where(columns.kind == kind, columns.folded_name == folded)
@@ -113,66 +127,140 @@ class SqlTransaction(ResourceReads):
             self._connection.execute(insert(NOTES).values(name=name, text=text))
 
 
+class _Patience:
+    """Keeps a database that does not answer from taking all of the loop's time.
+
+    A try that took long and failed is followed by as long a time in which calls fail at once: at most
+    half of the loop's time is lost, one bounded try at a time.
+    """
+
+    def __init__(self) -> None:
+        self._until_s = 0.0
+        self._why = ""
+
+    def check(self) -> None:
+        """Raise while the last failure is too fresh."""
+        if time.monotonic() < self._until_s:
+            raise StoreUnavailable(self._why)
+
+    def failed(self, took_s: float, why: str) -> None:
+        """Remember a failure."""
+        self._until_s, self._why = time.monotonic() + min(took_s, limits.STORE_TRANSACTION_S), why
+
+
 class SqlStore:
     """Implements ``controlplane.ports.Store``."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._patience = _Patience()
+
+    @property
+    def engine(self) -> Engine:
+        """SQLAlchemy's engine, for migrations and tests."""
+        return self._database.engine
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
-        """Begin; commit at the end of the block, or undo everything when it raises."""
-        with self._engine.begin() as connection:
-            yield SqlTransaction(connection)
+        """Begin; commit at the end of the block, or undo everything when it raises.
+
+        Raises:
+            StoreUnavailable: See ``controlplane.ports.Store``.
+        """
+        self._patience.check()
+        begin_s = time.monotonic()
+        committing = False
+        try:
+            with (
+                self._database.engine.connect() as connection,
+                self._database.bounded(connection),
+                connection.begin(),
+            ):
+                yield SqlTransaction(connection)
+                committing = True
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self._failure(error, committing=committing, took_s=time.monotonic() - begin_s) from None
 
     def close(self) -> None:
-        """Close all connections."""
-        self._engine.dispose()
+        """Close all connections and let go of the database."""
+        self._database.engine.dispose()
+        self._database.release()
+
+    def _failure(
+        self, error: DBAPIError | PoolTimeoutError, *, committing: bool, took_s: float
+    ) -> StoreUnavailable:
+        text = f"The store {self._database.name} cannot be used: {_said(error)}"
+        if isinstance(error, DBAPIError):
+            if self._database.is_conflict(error):
+                return StoreConflict(text)
+            if error.connection_invalidated and committing:
+                return StoreUnavailable(f"{text}. It is not known whether the last change was made.")
+            if error.connection_invalidated and took_s < _QUICK_S:
+                return StoreConflict(text)
+        self._patience.failed(took_s, text)
+        return StoreUnavailable(text)
 
 
-def open_store(url: str, data_dir: Path) -> SqlStore:
-    """Open the store and bring its tables up to date.
+def _said(error: SQLAlchemyError) -> str:
+    """Return what a driver said, on one line and without the statement."""
+    lines = str(getattr(error, "orig", None) or error).split("\n")
+    return " ".join(line.strip() for line in lines if line.strip()).rstrip(".")
+
+
+def open_store(url: str, data_dir: Path, *, wait_s: float = limits.STORE_WAIT_S) -> SqlStore:
+    """Open the store, hold it for this process and bring its tables up to date.
 
     Args:
         url: SQLAlchemy URL; empty for a SQLite file in the data directory.
         data_dir: Exists.
+        wait_s: How long a database server may not answer, or be held by another process, in seconds.
 
     Raises:
-        ConfigurationError: The database cannot be opened, or a newer warmroute wrote it.
+        ConfigurationError: The database cannot be opened, another control process uses it, or a newer
+            warmroute wrote it.
     """
+    name = shown(url) if url else str(data_dir / FILE_NAME)
     try:
         parsed = make_url(url) if url else URL.create("sqlite", database=str(data_dir / FILE_NAME))
-        engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _server(parsed)
-        migrate(engine)
-    except (SQLAlchemyError, OSError, ValueError) as error:
+    except (SQLAlchemyError, ValueError):
+        # The parser repeats parts of what it was given, a password perhaps.
         raise ConfigurationError(
-            f"The store {url or data_dir / FILE_NAME} cannot be opened: {error}"
+            f"The store {name} cannot be opened: it is not a URL such as "
+            "postgresql://user:password@host/database, with special characters percent-encoded"
         ) from None
-    return SqlStore(engine)
+    try:
+        database = _database(parsed)
+    except (SQLAlchemyError, OSError, ValueError) as error:
+        raise ConfigurationError(f"The store {name} cannot be opened: {error}") from None
+    give_up_s = time.monotonic() + wait_s
+    while (problem := _migrated(database)) is not None:
+        if parsed.get_backend_name() == "sqlite" or time.monotonic() >= give_up_s:
+            database.engine.dispose()
+            database.release()
+            raise ConfigurationError(f"The store {name} cannot be opened: {problem}")
+        time.sleep(_AGAIN_S)
+    return SqlStore(database)
 
 
-def _server(url: URL) -> Engine:
-    return create_engine(url, isolation_level="SERIALIZABLE", pool_pre_ping=True)
+def _database(url: URL) -> Database:
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return open_sqlite(url)
+    if backend == "postgresql":
+        return open_postgresql(url)
+    raise ValueError(f"its URL begins with {backend}://, allowed are sqlite:// and postgresql://")
 
 
-def _sqlite(url: URL) -> Engine:
-    if url.database and url.database != ":memory:":
-        # Made before SQLite makes it, for this user alone; its -wal and -shm files take the same mode.
-        os.close(os.open(url.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    engine = create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False})
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: object) -> None:
-        # The driver's own idea of when to begin is switched off: it lets two transactions read and
-        # then both write. IMMEDIATE below takes the write lock first.
-        connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
-        # A crash of the process loses nothing; a crash of the machine ends every local instance anyway.
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
+def _migrated(database: Database) -> str | None:
+    """Bring the tables up to date; return why that is not possible now, None when it is done."""
+    try:
+        migrate(database.engine)
+    except StoreUnavailable as held:
+        return str(held)
+    except SQLAlchemyError as error:
+        return _said(error)
+    except ConfigurationError:
+        database.engine.dispose()
+        database.release()
+        raise
+    return None
