@@ -248,3 +248,23 @@ ADAPTER_AGAIN_S_MAX: Final = 60.0
 """The longest such wait."""
 ADAPTER_ATTEMPTS_MAX: Final = 3
 """Loads without an answer before an adapter that was never loaded is Failed."""
+
+# --- Autoscaling ----------------------------------------------------------------------------
+METRIC_WINDOWS_MAX: Final = 360
+"""Windows of ten seconds that control keeps of each metric: an hour, four times what scaling in looks at."""
+SCALABLE_TARGETS_MAX: Final = 1_000
+"""Scalable targets; every one is looked at every ten seconds."""
+SCALING_POLICIES_MAX: Final = 50
+"""Scaling policies of one target: Application Auto Scaling's own quota."""
+SCHEDULED_ACTIONS_MAX: Final = 200
+"""Scheduled actions of one target: likewise."""
+SCALING_ACTIVITIES_MAX: Final = 100
+"""Activities kept of one target, the oldest removed first: a day of ups and downs every half hour."""
+STEP_ADJUSTMENTS_MAX: Final = 20
+"""Steps of one step scaling policy: Application Auto Scaling's own quota."""
+TRACKING_METRICS_MAX: Final = 10
+"""Metrics of one expression, in an alarm or a customized metric."""
+ALARMS_DECLARED_MAX: Final = 1_000
+"""Alarms in the settings; every one is evaluated every ten seconds."""
+ALARM_PERIODS_MAX: Final = 360
+"""Evaluation periods of an alarm: with the shortest period, all that is kept."""

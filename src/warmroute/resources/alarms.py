@@ -77,8 +77,8 @@ class MetricId:
     Attributes:
         name: For example ``Invocations``; the list is in ``resources/metrics.py``.
         endpoint: EndpointName; ``""`` for a metric of a component.
-        variant: VariantName; ``""`` for all of the endpoint.
-        component: InferenceComponentName; ``""`` for a metric of an endpoint or variant.
+        variant: VariantName; likewise.
+        component: InferenceComponentName; ``""`` for a metric of a variant.
     """
 
     name: str
