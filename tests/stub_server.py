@@ -14,6 +14,9 @@ Routes: GET /ping, /health, /v1/models; POST /invocations, /v1/chat/completions,
 with a bare answer, /v1/embeddings, /v1/responses and /v1/messages. A request may carry its own
 behaviour: a JSON member ``"stub": {"delay_s": 1}`` goes on top of the server's.
 
+With ``adapter_routes`` it also loads and unloads LoRA adapters, in the words of the engine it names, and
+then answers 404, as vLLM does, to a ``model`` that is neither its own nor loaded.
+
 Standard library only.
 """
 
@@ -29,6 +32,7 @@ import struct
 import subprocess
 import sys
 import threading
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
 from typing import Self
@@ -79,6 +83,12 @@ class Behaviour:
     """Pieces before a fault inside a stream."""
     cached_prompts: int = 8
     """How many prompts the pretended prefix cache holds."""
+    adapter_routes: str = ""
+    """``vllm``, ``sglang``, ``sagemaker``, ``lmi`` (its routes, read from the query) or ``llama_cpp``."""
+    adapter_delay_s: float = 0.0
+    """Before an adapter is loaded or unloaded."""
+    adapter_refusals: dict[str, str] = field(default_factory=dict)
+    """Why adapters of these names cannot be loaded."""
 
     def updated(self, changes: dict) -> "Behaviour":
         return dataclasses.replace(self, **changes)
@@ -98,6 +108,14 @@ class Counters:
     running: int = 0
     running_max: int = 0
     health_checks: int = 0
+    adapter_loads: int = 0
+    adapter_unloads: int = 0
+    adapters_most: int = 0
+    """Adapters that were loaded at once."""
+    adapters_missed: int = 0
+    """Requests that named a model which was not there."""
+    unloaded_in_use: int = 0
+    """Adapters that were unloaded while a request for them ran."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +170,8 @@ class StubServer:
         self.behaviour = Behaviour(**behaviour)
         self.counters = Counters()
         self.requests: list[Request] = []
+        self.adapters: dict[str, str] = {}
+        self._using: list[str] = []
         self._prompts: list[str] = []
         self._tasks: set[asyncio.Task] = set()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
@@ -202,7 +222,8 @@ class StubServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         # A connection that was just accepted has no task yet, one with bytes left to send stays open.
         async with asyncio.timeout(5):
-            await asyncio.sleep(0)
+            for _ in range(3):  # rounds of the loop between the accept and the protocol's first word
+                await asyncio.sleep(0)
             while transports:
                 for transport in list(transports.values()):
                     transport.abort()
@@ -230,6 +251,8 @@ class StubServer:
         """Answer one request; return whether the connection may carry another."""
         if request.path == "/stub":
             return await self._answer_stub(request, writer)
+        if self.behaviour.adapter_routes and _is_adapter_call(request, self.behaviour.adapter_routes):
+            return await self._answer_adapter_call(request, writer)
         if request.method != "POST":
             self.counters.health_checks += request.path in {"/ping", "/health"}
             return await self._answer_get(request, writer)
@@ -256,7 +279,13 @@ class StubServer:
     async def _answer_get(self, request: Request, writer) -> bool:
         behaviour = self.behaviour
         if request.path == "/v1/models":
-            models = {"object": "list", "data": [{"id": behaviour.model, "object": "model"}]}
+            listed = [{"id": behaviour.model, "object": "model", "root": behaviour.model, "parent": None}]
+            if behaviour.adapter_routes in {"vllm", "sglang", "sagemaker"}:
+                listed += [
+                    {"id": name, "object": "model", "root": path, "parent": behaviour.model}
+                    for name, path in self.adapters.items()
+                ]
+            models = {"object": "list", "data": listed}
             await _send_plain(writer, 200, json.dumps(models).encode())
         elif request.path == "/health" or (request.path == "/ping" and behaviour.has_ping):
             if behaviour.ready:
@@ -291,7 +320,70 @@ class StubServer:
         if request.path == "/invocations" and not behaviour.has_invocations:
             await _send_plain(writer, 404, b'{"error": {"message": "File Not Found", "code": 404}}')
             return True
-        return await self._generate(request, behaviour, writer)
+        if not behaviour.adapter_routes:
+            return await self._generate(request, behaviour, writer)
+        model = _asked_model(request)
+        if model and model != behaviour.model and model not in self.adapters:
+            self.counters.adapters_missed += 1
+            text = f"The model `{model}` does not exist."
+            error = {"message": text, "type": "NotFoundError", "param": "model", "code": 404}
+            await _send_plain(writer, 404, json.dumps({"error": error}).encode())
+            return True
+        self._using.append(model)
+        try:
+            return await self._generate(request, behaviour, writer)
+        finally:
+            self._using.remove(model)
+
+    async def _answer_adapter_call(self, request: Request, writer) -> bool:
+        """Load, unload or list, in the words of the engine that the behaviour names."""
+        routes, path = self.behaviour.adapter_routes, request.path.partition("?")[0]
+        if request.method == "GET":
+            listed = {"adapters": [{"name": name, "src": src} for name, src in self.adapters.items()]}
+            if routes == "lmi":
+                await _send_plain(writer, 200, json.dumps(listed).encode())
+            elif routes == "llama_cpp":
+                await _send_plain(writer, 200, b"[]")
+            else:
+                await _send_plain(writer, 405, b'{"detail":"Method Not Allowed"}')
+            return True
+        await asyncio.sleep(self.behaviour.adapter_delay_s)
+        name, src = _asked_adapter(request, routes)
+        loads = request.method == "POST" and "unload" not in path
+        status, answer = self._load(name, src) if loads else self._unload(name)
+        if routes == "sglang":
+            success = status == 200
+            answer = {"success": success, "loaded_adapters": self.adapters} | (
+                {} if success else {"error_message": answer}
+            )
+        elif routes == "lmi":
+            answer = {"status": answer} if status == 200 else {"code": status, "message": answer}
+        elif status != 200:
+            kind = "NotFoundError" if status == 404 else "InvalidUserInput"
+            answer = {"error": {"message": answer, "type": kind, "param": None, "code": status}}
+        data = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+        await _send_plain(writer, 400 if routes == "sglang" and status != 200 else status, data)
+        return True
+
+    def _load(self, name: str, src: str) -> tuple[int, str]:
+        words = _ADAPTER_WORDS[self.behaviour.adapter_routes]
+        if name in self.behaviour.adapter_refusals:
+            return 400, self.behaviour.adapter_refusals[name]
+        if name in self.adapters:
+            return 400, words["already"].format(name)
+        self.adapters[name] = src
+        self.counters.adapter_loads += 1
+        self.counters.adapters_most = max(self.counters.adapters_most, len(self.adapters))
+        return 200, words["loaded"].format(name)
+
+    def _unload(self, name: str) -> tuple[int, str]:
+        words = _ADAPTER_WORDS[self.behaviour.adapter_routes]
+        if name not in self.adapters:
+            return 404, words["absent"].format(name)
+        del self.adapters[name]
+        self.counters.adapter_unloads += 1
+        self.counters.unloaded_in_use += name in self._using
+        return 200, words["unloaded"].format(name)
 
     async def _generate(self, request: Request, behaviour: Behaviour, writer) -> bool:
         headers = {"x-stub": self.name, **behaviour.headers}
@@ -362,6 +454,38 @@ class StubProcess:
         self._process.stdout.close()
 
 
+_ADAPTER_PATHS = {
+    "vllm": ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+    "sglang": ("/load_lora_adapter", "/unload_lora_adapter"),
+    "sagemaker": ("/adapters",),
+    "lmi": ("/adapters",),
+    "llama_cpp": ("/lora-adapters",),
+}
+_VLLM_WORDS = {
+    "loaded": "Success: LoRA adapter '{}' added successfully.",
+    "already": "The lora adapter '{}' has already been loaded. If you want to load the adapter in place, "
+    "set 'load_inplace' to True.",
+    "unloaded": "Success: LoRA adapter '{}' removed successfully.",
+    "absent": "The lora adapter '{}' cannot be found.",
+}
+_ADAPTER_WORDS = {
+    "vllm": _VLLM_WORDS,
+    "sglang": {
+        "loaded": "",
+        "already": "LoRA with name {} already exists. Loaded LoRAs: dict_keys([])",
+        "unloaded": "",
+        "absent": "LoRA with name {} does not exist. Loaded LoRAs: dict_keys([])",
+    },
+    # As the vLLM container has it: its own words for success, vLLM's for failure.
+    "sagemaker": _VLLM_WORDS | {"loaded": "Adapter {} registered", "unloaded": "Adapter {} unregistered"},
+    "lmi": {
+        "loaded": "Adapter {} registered",
+        "already": "Adapter {} is already registered.",
+        "unloaded": "Adapter {} unregistered",
+        "absent": "The adapter {} was not found",
+    },
+}
+"""What each engine says, ``{}`` for the name."""
 _LOADING = b'{"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}'
 
 
@@ -447,6 +571,29 @@ def _reset(writer) -> None:
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
+
+
+def _is_adapter_call(request: Request, routes: str) -> bool:
+    path = request.path.partition("?")[0]
+    return (
+        path in _ADAPTER_PATHS[routes]
+        or path.startswith("/adapters/")
+        and "/adapters" in _ADAPTER_PATHS[routes]
+    )
+
+
+def _asked_adapter(request: Request, routes: str) -> tuple[str, str]:
+    path, _, query = request.path.partition("?")
+    if request.method == "DELETE":
+        return urllib.parse.unquote(path.removeprefix("/adapters/")), ""
+    asked = dict(urllib.parse.parse_qsl(query)) if routes == "lmi" else request.json()
+    return asked.get("lora_name") or asked.get("name", ""), asked.get("lora_path") or asked.get("src", "")
+
+
+def _asked_model(request: Request) -> str:
+    """Return the model of a request; SageMaker's header comes before the body's member."""
+    named = request.headers.get("x-amzn-sagemaker-adapter-identifier")
+    return named or str((_json_or_none(request.body) or {}).get("model") or "")
 
 
 def _json_or_none(body: bytes) -> dict | None:

@@ -12,7 +12,7 @@ from msgspec import Meta
 from warmroute.app.options import RelayLimits, Timeouts
 from warmroute.core import limits
 from warmroute.core.fleet import NativeMapping
-from warmroute.core.machines import ProviderKind
+from warmroute.core.machines import AdapterRoutes, ProviderKind
 
 _SECRET: Final = {"secret": True}
 
