@@ -29,6 +29,7 @@ from warmroute.adapters.control_metrics import ControlCollector, Sources, render
 from warmroute.adapters.fleet_stream import FleetServer
 from warmroute.adapters.health_probe import HttpHealthProbe
 from warmroute.adapters.providers.local import LocalProvider
+from warmroute.adapters.providers.logs import LocalLogs
 from warmroute.adapters.providers.static import StaticProvider
 from warmroute.adapters.store.sql import open_store
 from warmroute.adapters.tasks import Tasks
@@ -36,6 +37,8 @@ from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, receive
 from warmroute.controlplane.changes import base_url
 from warmroute.controlplane.declare import declare, remember_instance_type, remembered_instance_types
+from warmroute.controlplane.operator import PREFIX as OPERATOR_PREFIX
+from warmroute.controlplane.operator import OperatorService
 from warmroute.controlplane.ports import HealthProbe, InstanceFact, Provider, Store
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
@@ -43,6 +46,7 @@ from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.machines import InstanceType, ProviderKind
+from warmroute.observe import catalogue
 from warmroute.resources.arns import Place
 from warmroute.resources.errors import ApiError
 from warmroute.resources.planner import Rules
@@ -56,6 +60,8 @@ HTTP_END_S: Final = 2.0
 """For calls under way to be answered at the end; uvicorn cuts them off after half of it."""
 GRACE_SHARE: Final = 0.8
 """Of the time to stop, what instances get between being asked and being made to."""
+
+_IN_FLIGHT: Final = frozenset({catalogue.IN_FLIGHT.name})
 
 Providers = Callable[[ControlOptions, Mapping[str, InstanceType]], Mapping[ProviderKind, Provider]]
 
@@ -151,6 +157,15 @@ class ControlProcess:
         self._collector = ControlCollector(
             Sources(self._store, self._reconciler, self.service, self._fleet_server)
         )
+        self._operator = OperatorService(
+            store=self._store,
+            reconciler=self._reconciler,
+            service=self.service,
+            logs=LocalLogs(Path(options.data_dir)),
+            in_flight=self._in_flight,
+            instance_types=instance_types,
+            clock=self._clock,
+        )
         self._servers: list[_Server] = []
         self._http_ended = asyncio.Event()
 
@@ -163,7 +178,8 @@ class ControlProcess:
         await self._fleet_server.start(self._options.stream_path)
         self._tasks.spawn(self._load_schema(), name="service model")
         end_reconciling = self._tasks.spawn(self._reconciler.run(), name="reconcile")
-        self._listen(api_app(self.service), bind_unix(self._options.control_path))
+        others = {OPERATOR_PREFIX: self._operator}
+        self._listen(api_app(self.service, others), bind_unix(self._options.control_path))
         admin = admin_app(
             metrics=lambda: render(self._collector), overview=self._overview, healthy=self._is_healthy
         )
@@ -240,6 +256,15 @@ class ControlProcess:
 
     def _on_router_news(self) -> None:
         self._reconciler.kick()
+
+    def _in_flight(self) -> Mapping[str, int]:
+        """Return the leases open on every target, as the routers last reported."""
+        counts: dict[str, int] = {}
+        for (name, labels), value in self._fleet_server.totals.values(_IN_FLIGHT).items():
+            if name in _IN_FLIGHT:
+                target = dict(labels)["target"]
+                counts[target] = counts.get(target, 0) + int(value)
+        return counts
 
     def _is_healthy(self) -> bool:
         return self._reconciler.idle_s(self._clock.wall_s()) < STUCK_S

@@ -26,9 +26,11 @@ from warmroute.controlplane.ports import (
     RouterStream,
     Spawner,
     Store,
+    StoreUnavailable,
     Transaction,
 )
 from warmroute.controlplane.publish import Identity, build_fleet, target_generation
+from warmroute.controlplane.transactions import run
 from warmroute.core import limits
 from warmroute.core.fleet import Fleet
 from warmroute.core.ids import InstanceId, TargetId
@@ -142,6 +144,16 @@ class Reconciler:
         """What the provider listed at the last step."""
         return self._listed
 
+    @property
+    def fleet(self) -> Fleet | None:
+        """The newest fleet; None before the first step."""
+        return self._told.fleet
+
+    def look(self, record: InstanceRecord) -> Observed | None:
+        """Return what is known of an instance; None while its provider does not list it."""
+        fact = self._listed.get(record.instance_id)
+        return self._observe(record, fact) if fact is not None else None
+
     def idle_s(self, now_s: float) -> float:
         """Return the time since the last step that went well, or since the first was due, in seconds."""
         return now_s - self._well_s
@@ -166,6 +178,10 @@ class Reconciler:
             pause_s = AGAIN_S
             try:
                 pause_s = QUIET_S if await self.step() else QUICK_S
+            except StoreUnavailable as error:
+                self.tally.errors += 1
+                _log.error("A reconcile step failed; trying again in %g s: %s", AGAIN_S, error)
+                await asyncio.sleep(AGAIN_S)
             except Exception:  # noqa: BLE001  (whatever it was, the next step starts from the records)
                 self.tally.errors += 1
                 _log.exception("A reconcile step failed; trying again in %g s.", AGAIN_S)
@@ -223,7 +239,8 @@ class Reconciler:
         now_s = self._clock.wall_s()
         if self._since_s is None:
             self._since_s = now_s
-        with self._store.transaction() as transaction:
+
+        def decide(transaction: Transaction) -> tuple[list[Plan], World, Fleet, bool]:
             endpoints = transaction.endpoints()
             instances = transaction.instances()
             world = self._world(facts, instances, now_s)
@@ -232,7 +249,9 @@ class Reconciler:
                 for endpoint in endpoints
             ]
             fleet = self._next_fleet(plans, facts, transaction)
-            changed = self._write(transaction, endpoints, instances, plans, fleet.version)
+            return plans, world, fleet, self._write(transaction, endpoints, instances, plans, fleet.version)
+
+        plans, world, fleet, changed = run(self._store, decide)
         self._say(plans, world, facts)
         remaining = {record.instance_id: record for one in plans for record in one.instances}
         orphans = [key for key in facts if key not in remaining and key not in self._actions.running]
@@ -409,8 +428,7 @@ class Reconciler:
             self.tally.errors += 1
             _log.exception("Instance %s could not be stopped.", instance_id)
             return
-        with self._store.transaction() as transaction:
-            transaction.remove_instance(instance_id)
+        run(self._store, lambda transaction: transaction.remove_instance(instance_id))
 
     async def _publish(self) -> bool:
         """Tell the routers; return whether they have acknowledged something new."""

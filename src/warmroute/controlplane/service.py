@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from warmroute.controlplane.changes import one_line
-from warmroute.controlplane.ports import Clock, Store
+from warmroute.controlplane.ports import Clock, Store, StoreUnavailable, Transaction
 from warmroute.controlplane.reconcile import Reconciler
+from warmroute.controlplane.transactions import run
 from warmroute.core import limits
 from warmroute.core.machines import InstanceType
 from warmroute.resources.arns import Place
@@ -25,6 +26,9 @@ from warmroute.resources.tables import Context, Outcome
 from warmroute.resources.validate import validate
 
 _log = logging.getLogger(__name__)
+
+UNAVAILABLE: Final = "The store of resources cannot be used at the moment; endpoints serve on. Try again."
+"""What callers are told while the database does not answer."""
 
 _UPDATES: Final = frozenset({"UpdateEndpoint", "UpdateEndpointWeightsAndCapacities"})
 
@@ -102,7 +106,12 @@ class ControlService:
         request: JsonObject = {}
         try:
             request = await self._read(operation, body)
-            output = await self._serve(operation, request)
+            try:
+                output = await self._serve(operation, request)
+            except StoreUnavailable as error:
+                # Where the database is, and what it said, is for the operator's eyes.
+                _log.error("%s%s by %s: %s", operation, _subject(request), caller, one_line(str(error)))
+                raise ApiError(ApiCode.UNAVAILABLE, UNAVAILABLE) from None
         except ApiError as error:
             self.calls.count(operation, error.code)
             _log.info("%s%s by %s refused: %s", operation, _subject(request), caller, one_line(str(error)))
@@ -115,6 +124,14 @@ class ControlService:
     async def invoke(self, operation: str, document: JsonObject) -> JsonObject:
         """Serve a call whose body is a JSON document already. See ``call``."""
         return await self.call(operation, msgspec.json.encode(document), principal="warmroute itself")
+
+    def describe_now(self, endpoint: str) -> JsonObject:
+        """Return DescribeEndpoint's answer at once, also while the endpoint is changing.
+
+        Raises:
+            ApiError: There is no such endpoint.
+        """
+        return self._apply("DescribeEndpoint", {"EndpointName": endpoint}).output
 
     async def settled(self, endpoint: str, wait_s: float) -> bool:
         """Wait until an endpoint is not changing, or gone.
@@ -167,17 +184,19 @@ class ControlService:
 
     def _apply(self, operation: str, request: JsonObject) -> Outcome:
         context = Context(self._place, self._clock.wall_s(), self.instance_types)
-        with self._store.transaction() as transaction:
+
+        def work(transaction: Transaction) -> Outcome:
             outcome = OPERATIONS[operation](request, transaction, context)
             for record in outcome.put:
                 transaction.put(record)
             for record in outcome.remove:
                 transaction.remove(record)
-        return outcome
+            return outcome
+
+        return run(self._store, work)
 
     def _status(self, endpoint: str) -> EndpointStatus | None:
-        with self._store.transaction() as transaction:
-            record = transaction.endpoint(endpoint)
+        record = run(self._store, lambda transaction: transaction.endpoint(endpoint))
         return record.status if record is not None else None
 
 

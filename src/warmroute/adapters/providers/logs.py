@@ -1,8 +1,12 @@
 """Log files of model servers: their last lines, a bound on their size, and where they go at the end."""
 
+import codecs
 import os
+import re
 from pathlib import Path
+from typing import Final
 
+from warmroute.controlplane.ports import LogPiece
 from warmroute.core.limits import (
     ENDED_LOGS_MAX,
     EXIT_DETAIL_CHARACTERS_MAX,
@@ -10,6 +14,47 @@ from warmroute.core.limits import (
     INSTANCE_LOG_BYTES_MAX,
     INSTANCE_LOG_KEPT_BYTES,
 )
+
+_INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+"""What an id may look like before it becomes part of a path."""
+
+
+class LocalLogs:
+    """Implements ``controlplane.ports.InstanceLogs`` over the local provider's files."""
+
+    def __init__(self, data_dir: Path) -> None:
+        """Read below a data directory."""
+        self._running = data_dir / "instances"
+        self._ended = data_dir / "ended-logs"
+
+    def read(self, instance_id: str, *, begin: int | None, bytes_max: int) -> LogPiece | None:
+        """Return a part of a log; see the port."""
+        if not _INSTANCE_ID.fullmatch(instance_id):
+            return None
+        for path, ended in (
+            (self._running / instance_id / "log", False),
+            (self._ended / f"{instance_id}.log", True),
+        ):
+            try:
+                with path.open("rb") as file:
+                    size = file.seek(0, os.SEEK_END)
+                    start = max(0, size - bytes_max) if begin is None else begin if begin <= size else 0
+                    file.seek(start)
+                    return _piece(file.read(bytes_max), start, size, ended=ended)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        return None
+
+
+def _piece(data: bytes, begin: int, size: int, *, ended: bool) -> LogPiece:
+    """Decode a piece; a character that it ends inside of is left to the next one."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = decoder.decode(data, final=False)
+    waiting = len(decoder.getstate()[0])
+    if ended and begin + len(data) >= size:
+        text += decoder.decode(b"", final=True)  # nothing comes after it
+        waiting = 0
+    return LogPiece(text=text, begin=begin, end=begin + len(data) - waiting, size=size, ended=ended)
 
 
 def last_lines(path: Path, lines: int = EXIT_DETAIL_LINES) -> str:
