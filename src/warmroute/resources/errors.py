@@ -19,6 +19,7 @@ class ApiCode(StrEnum):
     UNKNOWN_OPERATION = "UnknownOperationException"
     TOO_LARGE = "RequestEntityTooLargeException"
     INTERNAL = "InternalFailure"
+    UNAVAILABLE = "ServiceUnavailable"
 
 
 HTTP_STATUS: dict[ApiCode, int] = {
@@ -28,6 +29,7 @@ HTTP_STATUS: dict[ApiCode, int] = {
     ApiCode.UNKNOWN_OPERATION: 404,
     ApiCode.TOO_LARGE: 413,
     ApiCode.INTERNAL: 500,
+    ApiCode.UNAVAILABLE: 503,
 }
 
 

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from warmroute.adapters.store.memory import MemoryStore
+from warmroute.controlplane import reconcile
+from warmroute.controlplane.ports import StoreUnavailable
 from warmroute.controlplane.reconcile import FLEET_VERSION_NOTE, new_instance_id
 from warmroute.core import limits
 from warmroute.core.fleet import TargetState
@@ -581,5 +584,37 @@ def test_a_record_is_not_lost_between_a_call_and_a_plan(plane):
         await calling
         assert p.endpoint().active.variants[0].weight == 0.25
         assert replace(p.endpoint()).status is S.IN_SERVICE
+
+    plane(test)
+
+
+def test_a_store_that_comes_back_is_stepped_over_again_and_the_log_has_one_line_per_try(
+    plane, caplog, monkeypatch
+):
+    class Flaky(MemoryStore):
+        fails = 3
+
+        @contextmanager
+        def transaction(self):
+            if self.fails:
+                self.fails -= 1
+                raise StoreUnavailable("db.internal refused")
+            with super().transaction() as transaction:
+                yield transaction
+
+    async def test(p):
+        monkeypatch.setattr(reconcile, "AGAIN_S", 0.0)
+        monkeypatch.setattr(reconcile, "QUIET_S", 0.0)
+        p.restart(store=Flaky())
+        stop = p.tasks.spawn(p.reconciler.run(), name="run")
+        async with asyncio.timeout(5):
+            while p.reconciler.fleet_version == 0:  # noqa: ASYNC110  (it tells nobody)
+                await asyncio.sleep(0)
+        stop()
+        await p.tasks.cancel_all()
+        assert p.reconciler.tally.errors == 3
+        lines = [record for record in caplog.records if record.levelno >= logging.ERROR]
+        assert [line.getMessage().partition(": ")[2] for line in lines] == ["db.internal refused"] * 3
+        assert not any(line.exc_info for line in lines)
 
     plane(test)

@@ -1,9 +1,13 @@
 import asyncio
 import json
 import logging
+from contextlib import contextmanager
 
 import pytest
 
+from tests.unit.controlplane.test_transactions import Contested
+from warmroute.adapters.store.memory import MemoryStore
+from warmroute.controlplane.ports import StoreConflict, StoreUnavailable
 from warmroute.core import limits
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.lifecycle import EndpointStatus
@@ -259,5 +263,36 @@ def test_held_calls_are_answered_when_the_process_ends(plane):
         p.service.close()
         async with asyncio.timeout(5):
             assert (await asking)["EndpointStatus"] == "Creating"
+
+    plane(test)
+
+
+def test_a_store_that_cannot_be_used_is_a_503_that_tells_callers_nothing_of_the_database(plane, caplog):
+    class Gone(MemoryStore):
+        @contextmanager
+        def transaction(self):
+            raise StoreUnavailable("db.internal refused")
+            yield
+
+    async def test(p):
+        p.restart(store=Gone())
+        for operation, request in (("ListModels", {}), ("DeleteModel", {"ModelName": "m"})):
+            error = await refused(p.service.invoke(operation, request))
+            assert (error.code, error.status) == (ApiCode.UNAVAILABLE, 503)
+            assert "db.internal" not in error.message
+        assert "DeleteModel m by warmroute itself: db.internal refused" in caplog.messages
+        assert p.service.calls.by_result["ListModels", "ServiceUnavailable"] == 1
+
+    plane(test)
+
+
+def test_an_operation_that_another_transaction_came_between_is_run_again(plane):
+    async def test(p):
+        store = Contested(StoreConflict("came between"))
+        p.restart(store=store)
+        await p.service.invoke("CreateModel", {"ModelName": "m", "PrimaryContainer": {"Image": "img"}})
+        listed = await p.service.invoke("ListModels", {})
+        assert [model["ModelName"] for model in listed["Models"]] == ["m"]
+        assert store.errors == []
 
     plane(test)
