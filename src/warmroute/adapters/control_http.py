@@ -20,6 +20,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from warmroute.controlplane.ports import StoreUnavailable
+from warmroute.controlplane.service import UNAVAILABLE
 from warmroute.core import limits
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.records import JsonObject
@@ -58,6 +60,9 @@ def api_app(service: Api, others: Mapping[str, Api] = MappingProxyType({})) -> S
             return _error(error, request_id)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it
+        except StoreUnavailable as error:
+            _log.error("Request %s: %s", request_id, error)
+            return _error(ApiError(ApiCode.UNAVAILABLE, UNAVAILABLE), request_id)
         except Exception:  # noqa: BLE001  (a caller gets an answer, whatever happened)
             _log.exception("Request %s failed.", request_id)
             return _error(ApiError(ApiCode.INTERNAL, f"Internal failure, request {request_id}."), request_id)

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from warmroute.adapters.fleet_stream import FleetServer
 from warmroute.adapters.totals import Labels
-from warmroute.controlplane.ports import Store
+from warmroute.controlplane.ports import Store, StoreUnavailable
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
 from warmroute.observe.catalogue import METRICS, SECONDS_BOUNDS, Metric, MetricKind
@@ -24,6 +24,10 @@ ENDPOINTS = Metric(
 INSTANCES = Metric(
     "warmroute_instances", MetricKind.GAUGE, ("endpoint", "variant", "state"),
     "Instances by where they stand in their lives.",
+)  # fmt: skip
+STORE_UP = Metric(
+    "warmroute_store_up", MetricKind.GAUGE, (),
+    "1, or 0 while the store cannot be used: the two above are missing then.",
 )  # fmt: skip
 ROUTERS = Metric("warmroute_routers", MetricKind.GAUGE, (), "Routers connected to control.")
 API_CALLS = Metric(
@@ -48,7 +52,7 @@ INSTANCE_REFUSALS = Metric(
 )  # fmt: skip
 
 CONTROL_METRICS: Final = (
-    ENDPOINTS, INSTANCES, ROUTERS, API_CALLS, RECONCILE_STEPS, RECONCILE_ERRORS, INSTANCE_STARTS,
+    ENDPOINTS, INSTANCES, STORE_UP, ROUTERS, API_CALLS, RECONCILE_STEPS, RECONCILE_ERRORS, INSTANCE_STARTS,
     INSTANCE_STOPS, INSTANCE_REFUSALS,
 )  # fmt: skip
 """Those that control adds to the routers' own."""
@@ -96,17 +100,13 @@ class ControlCollector(Collector):
 
     def _own(self) -> dict[Metric, Samples]:
         sources = self._sources
-        with sources.store.transaction() as transaction:
-            endpoints = Counter(record.status for record in transaction.endpoints())
-            by_state: dict[tuple[str, ...], float] = {}
-            for record in transaction.instances():
-                for state in InstanceState:
-                    key = (record.endpoint, record.variant, str(state))
-                    by_state[key] = by_state.get(key, 0) + (record.state is state)
+        try:
+            kept = _kept(sources.store)
+        except StoreUnavailable:
+            kept = {STORE_UP: {(): 0}}
         tally = sources.reconciler.tally
         return {
-            ENDPOINTS: {(str(status),): endpoints[status] for status in EndpointStatus},
-            INSTANCES: by_state,
+            **kept,
             ROUTERS: {(): len(sources.fleet_server.routers())},
             API_CALLS: {(*key,): count for key, count in sources.service.calls.by_result.items()},
             RECONCILE_STEPS: {(): tally.steps},
@@ -115,6 +115,22 @@ class ControlCollector(Collector):
             INSTANCE_STOPS: {(): tally.stops},
             INSTANCE_REFUSALS: {(): tally.refusals},
         }
+
+
+def _kept(store: Store) -> dict[Metric, Samples]:
+    """Return the metrics of what the store holds."""
+    by_state: dict[tuple[str, ...], float] = {}
+    with store.transaction() as transaction:
+        endpoints = Counter(record.status for record in transaction.endpoints())
+        for record in transaction.instances():
+            for state in InstanceState:
+                key = (record.endpoint, record.variant, str(state))
+                by_state[key] = by_state.get(key, 0) + (record.state is state)
+    return {
+        ENDPOINTS: {(str(status),): endpoints[status] for status in EndpointStatus},
+        INSTANCES: by_state,
+        STORE_UP: {(): 1},
+    }
 
 
 def render(collector: Collector) -> bytes:

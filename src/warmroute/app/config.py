@@ -94,7 +94,8 @@ def _apply_environment(settings: Settings, sources: Sources) -> Settings:
             name = environment_name(section, key.name)
             if name in sources.environment:
                 text = sources.environment[name]
-                value = read_value(key, text, written=f"{name}={text}", place=place, strict=False)
+                written = f"{name}={'(a secret)' if key.secret else text}"
+                value = read_value(key, text, written=written, place=place, strict=False)
                 settings = _replace(settings, section, key.name, value)
     known = {
         environment_name(section, key.name)

@@ -35,11 +35,11 @@ from warmroute.adapters.store.sql import open_store
 from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, receive
-from warmroute.controlplane.changes import base_url
+from warmroute.controlplane.changes import base_url, one_line
 from warmroute.controlplane.declare import declare, remember_instance_type, remembered_instance_types
 from warmroute.controlplane.operator import PREFIX as OPERATOR_PREFIX
 from warmroute.controlplane.operator import OperatorService
-from warmroute.controlplane.ports import HealthProbe, InstanceFact, Provider, Store
+from warmroute.controlplane.ports import HealthProbe, InstanceFact, Provider, Store, StoreUnavailable
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
@@ -249,7 +249,7 @@ class ControlProcess:
         assert declaration is not None, "only called with one"
         try:
             declared = await declare(self.service, self._store, declaration)
-        except ApiError as error:
+        except (ApiError, StoreUnavailable) as error:
             _log.error("The flags of serve cannot be carried out: %s", error)
         else:
             _log.log(logging.WARNING if declared.differs else logging.INFO, "%s", declared.text)
@@ -269,7 +269,7 @@ class ControlProcess:
     def _is_healthy(self) -> bool:
         return self._reconciler.idle_s(self._clock.wall_s()) < STUCK_S
 
-    def _overview(self) -> dict[str, Any]:
+    def _kept(self) -> dict[str, Any]:
         listed = self._reconciler.listed
         with self._store.transaction() as transaction:
             endpoints = {record.name: str(record.status) for record in transaction.endpoints()}
@@ -283,9 +283,15 @@ class ControlProcess:
                 }
                 for record in transaction.instances()
             ]
+        return {"endpoints": endpoints, "instances": instances, "store": "ok"}
+
+    def _overview(self) -> dict[str, Any]:
+        try:
+            kept = self._kept()
+        except StoreUnavailable as error:
+            kept = {"store": f"out of reach: {one_line(str(error))}"}
         return {
-            "endpoints": endpoints,
-            "instances": instances,
+            **kept,
             "routers": [
                 {"name": name, "pid": pid, "fleet_version": version}
                 for name, pid, version in self._fleet_server.routers()

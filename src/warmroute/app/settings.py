@@ -103,11 +103,13 @@ class ServerSettings:
     store_url: Annotated[
         str,
         Meta(
-            pattern=r"^(sqlite://.*)?$",
-            description="SQLAlchemy URL of the store. Default: `sqlite:///<data_dir>/warmroute.db`.",
-            extra={"allowed": "a URL that begins with sqlite://"},
+            pattern=r"^((sqlite|postgresql)://.*)?$",
+            description="SQLAlchemy URL of the store: `postgresql://user@host/database` (needs "
+            "`warmroute[postgres]`), or `sqlite:///` and a path. One control process per database. "
+            "Default: `sqlite:///<data_dir>/warmroute.db`.",
+            extra={"allowed": "a URL that begins with sqlite:// or postgresql://"} | _SECRET,
         ),
-    ] = ""
+    ] = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,12 +225,17 @@ class Reconciler:
             grace_s: From asking to insisting, in seconds.
         """
         async with self._stepping:
-            with self._store.transaction() as transaction:
-                ours = [
+            ours = {
+                fact.instance_id
+                for fact in self._listed.values()
+                if not self._rules.is_fixed(fact.instance_type)
+            }
+            with contextlib.suppress(StoreUnavailable):  # what is listed has to be stopped all the same
+                ours |= {
                     record.instance_id
-                    for record in transaction.instances()
+                    for record in run(self._store, lambda transaction: transaction.instances())
                     if not self._rules.is_fixed(record.launch.instance_type)
-                ]
+                }
             await asyncio.gather(*(self._stop_and_forget(instance_id, grace_s) for instance_id in ours))
 
     # --- Planning --------------------------------------------------------------------------------
@@ -424,11 +429,12 @@ class Reconciler:
                     await running.wait()
         try:
             await self._stop(instance_id, grace_s)
+            run(self._store, lambda transaction: transaction.remove_instance(instance_id))
+        except StoreUnavailable as error:
+            _log.warning("Instance %s is stopped and still recorded: %s", instance_id, error)
         except Exception:  # noqa: BLE001  (the others must still be stopped)
             self.tally.errors += 1
             _log.exception("Instance %s could not be stopped.", instance_id)
-            return
-        run(self._store, lambda transaction: transaction.remove_instance(instance_id))
 
     async def _publish(self) -> bool:
         """Tell the routers; return whether they have acknowledged something new."""

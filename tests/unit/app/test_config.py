@@ -164,3 +164,22 @@ def test_a_public_listener_without_credentials_must_be_on_loopback(refusal_of, s
 def test_loopback_addresses(host, settings_of):
     assert is_loopback(host)
     assert settings_of(flags={"server.host": host}).server.host == host
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u@db/w", "postgresql://u:p%40ss@db:6432/w?sslmode=require", "sqlite:////data/x.db"]
+)
+def test_a_store_url_may_name_sqlite_or_postgresql(settings_of, url):
+    assert settings_of(environment={"WARMROUTE_SERVER__STORE_URL": url}).server.store_url == url
+
+
+@pytest.mark.parametrize("written", ["mysql://u:hunter2hunter2@db/w", "hunter2hunter2"])
+def test_a_store_url_is_repeated_in_no_error_and_no_repr(settings_of, refusal_of, written):
+    allowed = "(a secret): must be a URL that begins with sqlite:// or postgresql://"
+    for refusal in (
+        refusal_of(environment={"WARMROUTE_SERVER__STORE_URL": written}),
+        refusal_of(f'[server]\nstore_url = "{written}"\n'),
+    ):
+        assert refusal.endswith(allowed)
+        assert "hunter2" not in refusal
+    assert "hunter2" not in repr(settings_of('[server]\nstore_url = "postgresql://u:hunter2@db/w"\n'))

@@ -618,3 +618,20 @@ def test_a_store_that_comes_back_is_stepped_over_again_and_the_log_has_one_line_
         assert not any(line.exc_info for line in lines)
 
     plane(test)
+
+
+def test_at_the_end_what_is_listed_is_stopped_although_the_store_is_out_of_reach(plane, caplog):
+    class Gone(MemoryStore):
+        def transaction(self):
+            raise StoreUnavailable("db.internal refused")
+
+    async def test(p):
+        await p.create()
+        await p.settle()
+        p.reconciler._store = Gone()
+        await p.reconciler.stop_instances(1.0)
+        assert p.provider.instances == {}
+        assert sum("is stopped and still recorded" in text for text in caplog.messages) == 2
+        assert len(p.instances()) == 2
+
+    plane(test)

@@ -19,6 +19,7 @@ MODEL_PATH_VARIABLE = "WARMROUTE_MODEL_PATH"
 _OURS = ("WARMROUTE_", "AWS_", "AZURE_")
 _CREDENTIALS = (
     "_API_KEY", "_ACCESS_KEY", "_SECRET_KEY", "_SECRET", "_PASSWORD", "GOOGLE_APPLICATION_CREDENTIALS",
+    "PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE",
 )  # fmt: skip
 _UNTOUCHED = {"SPT_NOENV": "1"}
 """Engines that name their processes by setproctitle, as vLLM does, would write over the environment by which
@@ -101,8 +102,9 @@ def server_environment(
     Args:
         inherited: warmroute's own. What may hold a key of warmroute or of its account stays behind:
             names that begin with ``WARMROUTE_``, ``AWS_`` or ``AZURE_``, that end in ``_API_KEY``,
-            ``_ACCESS_KEY``, ``_SECRET_KEY``, ``_SECRET`` or ``_PASSWORD``, and
-            ``GOOGLE_APPLICATION_CREDENTIALS``. ``HF_TOKEN`` goes along: engines fetch models with it.
+            ``_ACCESS_KEY``, ``_SECRET_KEY``, ``_SECRET`` or ``_PASSWORD``,
+            ``GOOGLE_APPLICATION_CREDENTIALS``, and what libpq reads passwords from. ``HF_TOKEN`` goes
+            along: engines fetch models with it.
         image: Its environment goes on top.
         order: The model's Environment goes on top of that.
         place: Names the instance's directory.

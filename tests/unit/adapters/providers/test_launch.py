@@ -93,7 +93,7 @@ def test_the_model_s_environment_wins_over_the_image_s_and_ours_over_all():
     [
         "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AZURE_CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS",
         "OPENAI_API_KEY", "VLLM_API_KEY", "DB_PASSWORD", "MY_SECRET_KEY", "MY_SECRET", "MY_ACCESS_KEY",
-        "WARMROUTE_AUTH__KEY",
+        "WARMROUTE_AUTH__KEY", "PGPASSWORD", "PGPASSFILE",
     ],
 )  # fmt: skip
 def test_credentials_of_ours_stay_behind_and_those_of_the_image_and_the_model_do_not(name):
