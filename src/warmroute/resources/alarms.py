@@ -126,7 +126,7 @@ class Alarm:
         evaluation_periods: How many of the newest values it looks at.
         datapoints_to_alarm: How many of these must breach.
         missing: What a period without data counts as.
-        policies: Names of the scaling policies that act on it; see ``resources/bindings.py``.
+        policies: Names of the scaling policies that act on it; see ``resources/scaling_alarms.py``.
     """
 
     name: str
