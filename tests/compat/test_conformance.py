@@ -1,0 +1,80 @@
+"""Every served operation against botocore's own service model: requests made from it, answers held to it."""
+
+import asyncio
+
+import pytest
+from botocore.loaders import Loader
+from botocore.model import ServiceModel
+
+from tests.conformance.answers import flaws
+from tests.conformance.cases import cases_of, difference
+from tests.conformance.facts import populate
+from tests.conformance.world import TYPES, World
+from warmroute.adapters.service_model import load_schema
+from warmroute.resources.coverage_rows import COVERAGE
+from warmroute.resources.operations import OPERATIONS
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return load_schema(TYPES)
+
+
+@pytest.fixture(scope="module")
+def content(schema):
+    """What the store holds in the world that every call gets."""
+
+    async def make():
+        world = World(schema)
+        await populate(world)
+        return world.content
+
+    return asyncio.run(make())
+
+
+def found(differences, count):
+    """Fail with what differs, one a line."""
+    shown = "\n".join(one[:300] for one in differences[:25])
+    assert not differences, f"{len(differences)} of {count} cases differ:\n{shown}"
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_requests_made_from_the_model_get_the_right_answer(model, schema, content, operation):
+    operation_model = model.operation_model(operation)
+
+    async def run():
+        differences, count = [], 0
+        for case in cases_of(operation, operation_model.input_shape, COVERAGE[operation]):
+            count += 1
+            answer = await World(schema, content).call(operation, case.request)
+            if case.same_as is not None:
+                other = await World(schema, content).call(operation, case.same_as)
+                if answer != other:
+                    differences.append(f"{case.label}: {answer}, and without it {other}")
+            elif (wrong := difference(case, answer)) is not None:
+                differences.append(wrong)
+            if answer.output is not None:
+                differences += [f"{case.label}: {flaw}" for flaw in flaws(operation_model, answer.output)]
+        return differences, count
+
+    differences, count = asyncio.run(run())
+    found(differences, count)
+
+
+def test_every_other_operation_of_sagemaker_is_named_as_not_supported(model, schema, content):
+    others = sorted(set(model.operation_names) - set(OPERATIONS))
+
+    async def run():
+        world = World(schema, content)
+        return [(name, await world.call(name, {})) for name in others]
+
+    answers = asyncio.run(run())
+    assert len(answers) > 300
+    for name, answer in answers:
+        assert (answer.code, answer.status) == ("UnknownOperationException", 404)
+        assert answer.message.startswith(f"Operation {name} is not supported by warmroute. Supported are: ")

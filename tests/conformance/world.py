@@ -1,0 +1,148 @@
+"""A control plane in this process: the real service and reconciler over a store and a provider in memory."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from warmroute.adapters.providers.memory import MemoryProvider
+from warmroute.adapters.store.memory import MemoryStore
+from warmroute.adapters.tasks import Tasks
+from warmroute.controlplane.providers import ProviderByType
+from warmroute.controlplane.publish import Identity
+from warmroute.controlplane.reconcile import Reconciler
+from warmroute.controlplane.service import ControlService
+from warmroute.core.machines import Image, InstanceType, ProviderKind
+from warmroute.resources.arns import Place
+from warmroute.resources.errors import ApiError
+from warmroute.resources.planner import Rules
+
+REGION, ACCOUNT = "eu-west-1", "123456789012"
+TYPE = "ml.g5.xlarge"
+TYPES = {
+    TYPE: InstanceType(TYPE, ProviderKind.LOCAL, image="img", accelerators=8, cpus=64.0, memory_mb=65536)
+}
+STEPS_MAX = 80
+
+
+class HandClock:
+    """Time that passes when told."""
+
+    now_s = 1_800_000_000.0
+
+    def wall_s(self):
+        return self.now_s
+
+
+class Routers:
+    """One router that acknowledges whatever it gets and holds no lease."""
+
+    def __init__(self):
+        self.fleets = []
+
+    async def publish(self, fleet, wait_s):
+        if not self.fleets or self.fleets[-1] != fleet:
+            self.fleets.append(fleet)
+        return True
+
+    def open_leases(self, target_id, generation):
+        return 0
+
+    def router_count(self):
+        return 1
+
+    def version_floor(self):
+        return 0
+
+
+class Still:
+    """Stands for a reconciler that has not come to it yet."""
+
+    def kick(self):
+        """Nothing comes of it."""
+
+    async def changed(self):
+        raise TimeoutError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call gave: an output, or an error's code, HTTP status and message."""
+
+    output: dict[str, Any] | None = None
+    code: str = ""
+    status: int = 200
+    message: str = ""
+
+
+class World:
+    """One control plane.
+
+    With ``content`` it starts from what another one holds, and stands still: a call is decided and
+    written, and nobody acts on it. So thousands of calls can each have the same world.
+    """
+
+    def __init__(self, schema, content=None):
+        self.store = MemoryStore()
+        self.provider = MemoryProvider()
+        self.routers = Routers()
+        self.clock = HandClock()
+        self.tasks = Tasks()
+        reconciler = Still()
+        if content is not None:
+            self.store._content = content.copy()
+        else:
+            reconciler = self.reconciler = Reconciler(
+                store=self.store,
+                provider=ProviderByType(providers={ProviderKind.LOCAL: self.provider}, instance_types=TYPES),
+                probe=self.provider,
+                routers=self.routers,
+                tasks=self.tasks,
+                clock=self.clock,
+                rules=Rules(instance_types=TYPES, images={"img": Image("img"), "other": Image("other")}),
+                identity=Identity(REGION, ACCOUNT),
+            )
+
+        async def get_schema():
+            return schema
+
+        self.service = ControlService(
+            store=self.store,
+            reconciler=reconciler,
+            schema=get_schema,
+            place=Place(REGION, ACCOUNT),
+            instance_types=TYPES,
+            clock=self.clock,
+            describe_hold_s=0,
+        )
+
+    @property
+    def content(self):
+        """What the store holds."""
+        return self.store._content
+
+    async def call(self, operation, document):
+        """Make a call as HTTP would."""
+        try:
+            output = await self.service.call(operation, msgspec.json.encode(document))
+        except ApiError as error:
+            return Answer(code=str(error.code), status=error.status, message=error.message)
+        return Answer(output=msgspec.json.decode(msgspec.json.encode(output)))
+
+    async def do(self, operation, **request):
+        """Make a call that has to succeed."""
+        answer = await self.call(operation, request)
+        assert answer.output is not None, f"{operation}: {answer.message}"
+        return answer.output
+
+    async def settle(self):
+        """Reconcile until nothing is under way."""
+        for _ in range(STEPS_MAX):
+            quiet = await self.reconciler.step()
+            while len(self.tasks):  # noqa: ASYNC110  (tasks that start tasks)
+                await asyncio.sleep(0)
+            if quiet:
+                return
+            self.clock.now_s += 1.1
+        raise AssertionError("it never came to rest")
