@@ -92,6 +92,11 @@ RETRY_BUDGET_FLOOR: Final = 64
 """Retries always available in a window, so that a quiet endpoint can retry at all."""
 SESSION_ID_CHARACTERS_MAX: Final = 256
 """SessionId, from the runtime service model."""
+SESSIONS_CLOSED_MAX: Final = 65_536
+"""Sessions remembered as closed until they would have ended, so that their ids are refused; about 15 MB."""
+ADAPTER_WAIT_S: Final = 30.0
+"""How long an invocation waits for its LoRA adapter to be loaded: loading takes seconds, and of the 55 s
+that boto3 leaves an answer more than half may be needed to compute it."""
 SESSIONS_MAX: Final = 65_536
 """Sessions open at once in a router: about 25 MB with ids of 36 characters."""
 SESSION_S_MAX: Final = 86_400.0
@@ -154,6 +159,12 @@ ENDPOINT_CONFIGS_MAX: Final = 10_000
 """Endpoint configurations kept; likewise."""
 ENDPOINTS_MAX: Final = 1_000
 """Endpoints; every one is part of each fleet message."""
+INFERENCE_COMPONENTS_MAX: Final = 10_000
+"""Inference components and adapters; likewise."""
+COPIES_PER_COMPONENT_MAX: Final = 1_000
+"""Copies wanted of one inference component; SageMaker's model states no bound."""
+HOST_IDLE_S: Final = 60.0
+"""A host slot that carries no copy is released then, where ManagedInstanceScaling has no ScaleInPolicy."""
 INSTANCES_PER_VARIANT_MAX: Final = 1_000
 """Instances wanted of one variant; SageMaker's model states no bound."""
 ENVIRONMENT_BYTES_MAX: Final = 32 * 1024
@@ -242,6 +253,11 @@ ADAPTER_COLD_S: Final = 60.0
 ADAPTER_SURPLUS_S: Final = 300.0
 """Unneeded for so long, a further place of an adapter is given up though nobody wants it: its requests are
 worth more on fewer copies, whose prefix caches they share."""
+ADAPTER_WANT_S: Final = 5.0
+"""What a router asked for and could not be had is forgotten then; it asks once a second while it waits."""
+ADAPTER_BUSY_IN_FLIGHT: Final = 8
+"""Requests in flight at which a copy counts as busy for an adapter's set to grow, where the variant has no
+ConcurrencyThreshold: about what an engine batches without slowing each request much."""
 ADAPTER_AGAIN_S: Final = 1.0
 """Before a load that failed is tried again on the same copy; doubled each time."""
 ADAPTER_AGAIN_S_MAX: Final = 60.0

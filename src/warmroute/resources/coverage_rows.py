@@ -55,29 +55,36 @@ _ROUTING = structure(
 )
 _SCALING = structure(
     noun="ManagedInstanceScaling",
-    stored=("Status", "MinInstanceCount", "MaxInstanceCount", "ScaleInPolicy"),
-    notes={"Status": "DISABLED only"},
-    inside={"ScaleInPolicy": structure(stored=("Strategy", "MaximumStepSize", "CooldownInMinutes"))},
+    honoured=("Status", "MinInstanceCount", "MaxInstanceCount", "ScaleInPolicy"),
+    notes={"Status": "ENABLED only on a variant without ModelName"},
+    inside={"ScaleInPolicy": structure(honoured=("Strategy", "MaximumStepSize", "CooldownInMinutes"))},
 )
 VARIANT: Final = structure(
     noun="variant",
     named_by="VariantName",
     honoured=(
         "VariantName", "ModelName", "InstanceType", "InitialInstanceCount", "InitialVariantWeight",
-        "RoutingConfig", "ContainerStartupHealthCheckTimeoutInSeconds",
+        "RoutingConfig", "ContainerStartupHealthCheckTimeoutInSeconds", "ManagedInstanceScaling",
+        "InstancePools",
     ),
     stored=(
-        "ManagedInstanceScaling", "AcceleratorType", "CapacityReservationConfig", "CoreDumpConfig",
+        "AcceleratorType", "CapacityReservationConfig", "CoreDumpConfig",
         "EnableSSMAccess", "InferenceAmiVersion", "ModelDataDownloadTimeoutInSeconds",
         "VariantInstanceProvisionTimeoutInSeconds", "VolumeSizeInGB",
     ),
     refused={
         "ServerlessConfig": "Give InstanceType and InitialInstanceCount.",
-        "InstancePools": "Give InstanceType and InitialInstanceCount.",
         "AcceleratorPartitionLayouts": "Declare an instance type for the partition in the settings.",
     },
-    notes={"InstanceType": "the model's enum, and the instance types that the settings declare"},
-    inside={"RoutingConfig": _ROUTING, "ManagedInstanceScaling": _SCALING},
+    notes={
+        "InstanceType": "the model's enum, and the instance types that the settings declare",
+        "ModelName": "left out of every variant of an endpoint for inference components",
+    },
+    inside={
+        "RoutingConfig": _ROUTING,
+        "ManagedInstanceScaling": _SCALING,
+        "InstancePools": structure(honoured=("InstanceType", "ModelNameOverride", "Priority")),
+    },
 )  # fmt: skip
 _CAPTURE = structure(
     noun="DataCaptureConfig",
@@ -106,6 +113,44 @@ _CONFIG = structure(
     inside={"ProductionVariants": VARIANT, "DataCaptureConfig": _CAPTURE, "MetricsConfig": _METRICS, **_TAGS},
 )
 
+_SPECIFICATION = structure(
+    noun="Specification",
+    honoured=(
+        "InstanceType", "ModelName", "Container", "StartupParameters", "ComputeResourceRequirements",
+        "BaseInferenceComponentName", "SchedulingConfig",
+    ),
+    stored=("DataCacheConfig",),
+    notes={"InstanceType": "the model's enum, and the instance types that the settings declare"},
+    inside={
+        "Container": structure(
+            honoured=("Image", "ArtifactUrl", "Environment"),
+            stored=("ContainerMetricsConfig",),
+            notes={"ArtifactUrl": "`file://` is allowed beside `s3://` and `https://`"},
+        ),
+        "StartupParameters": structure(
+            honoured=("ContainerStartupHealthCheckTimeoutInSeconds",),
+            stored=("ModelDataDownloadTimeoutInSeconds",),
+        ),
+        "ComputeResourceRequirements": structure(
+            honoured=(
+                "NumberOfCpuCoresRequired", "NumberOfAcceleratorDevicesRequired", "MinMemoryRequiredInMb",
+                "MaxMemoryRequiredInMb",
+            ),
+            refused={
+                "AcceleratorPartitionType": "Declare an instance type for the partition in the settings."
+            },
+            notes={
+                "NumberOfAcceleratorDevicesRequired": "whole numbers",
+                "MaxMemoryRequiredInMb": "may not be more than an instance has; no cap on the process",
+            },
+        ),
+        "SchedulingConfig": structure(
+            honoured=("PlacementStrategy",), stored=("AvailabilityZoneBalance",)
+        ),
+    },
+)  # fmt: skip
+_COPIES = structure(honoured=("CopyCount",))
+
 _TRAFFIC = structure(
     honoured=("Type", "WaitIntervalInSeconds", "CanarySize", "LinearStepSize"),
     inside={"CanarySize": _CAPACITY, "LinearStepSize": _CAPACITY},
@@ -123,6 +168,14 @@ _ROLLING = structure(
     ),
     inside={"MaximumBatchSize": _CAPACITY, "RollbackMaximumBatchSize": _CAPACITY},
 )  # fmt: skip
+_COMPONENT_DEPLOYMENT = structure(
+    noun="DeploymentConfig",
+    honoured=("RollingUpdatePolicy", "AutoRollbackConfiguration"),
+    inside={
+        "RollingUpdatePolicy": _ROLLING,
+        "AutoRollbackConfiguration": structure(honoured=("Alarms",), inside={"Alarms": _ALARM}),
+    },
+)
 _DEPLOYMENT = structure(
     noun="DeploymentConfig",
     honoured=("BlueGreenUpdatePolicy", "RollingUpdatePolicy", "AutoRollbackConfiguration"),
@@ -187,6 +240,45 @@ COVERAGE: Final[Mapping[str, Structure]] = {
         },
     ),
     "DeleteEndpoint": structure(honoured=("EndpointName",)),
+    "CreateInferenceComponent": structure(
+        noun="inference component",
+        named_by="InferenceComponentName",
+        honoured=(
+            "InferenceComponentName", "EndpointName", "VariantName", "Specification", "Specifications",
+            "RuntimeConfig", "Tags",
+        ),
+        inside={
+            "Specification": _SPECIFICATION,
+            "Specifications": _SPECIFICATION,
+            "RuntimeConfig": _COPIES,
+            **_TAGS,
+        },
+    ),
+    "DescribeInferenceComponent": structure(honoured=("InferenceComponentName",)),
+    "ListInferenceComponents": _page(
+        "LastModifiedTimeBefore", "LastModifiedTimeAfter", "StatusEquals", "EndpointNameEquals",
+        "VariantNameEquals",
+    ),
+    "UpdateInferenceComponent": structure(
+        noun="inference component",
+        named_by="InferenceComponentName",
+        honoured=(
+            "InferenceComponentName", "Specification", "Specifications", "RuntimeConfig", "DeploymentConfig",
+        ),
+        inside={
+            "Specification": _SPECIFICATION,
+            "Specifications": _SPECIFICATION,
+            "RuntimeConfig": _COPIES,
+            "DeploymentConfig": _COMPONENT_DEPLOYMENT,
+        },
+    ),
+    "UpdateInferenceComponentRuntimeConfig": structure(
+        noun="inference component",
+        named_by="InferenceComponentName",
+        honoured=("InferenceComponentName", "DesiredRuntimeConfig"),
+        inside={"DesiredRuntimeConfig": _COPIES},
+    ),
+    "DeleteInferenceComponent": structure(honoured=("InferenceComponentName",)),
     "AddTags": structure(honoured=("ResourceArn", "Tags"), inside=_TAGS),
     "ListTags": structure(honoured=("ResourceArn", "NextToken", "MaxResults")),
     "DeleteTags": structure(honoured=("ResourceArn", "TagKeys")),

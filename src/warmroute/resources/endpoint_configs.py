@@ -8,6 +8,7 @@ Choice: a model that does not exist is refused here and not at CreateEndpoint, w
 a typing error any more.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from warmroute.core import limits
@@ -22,8 +23,8 @@ from warmroute.resources.errors import (
     not_found,
     unsupported,
 )
+from warmroute.resources.hosting import check_variants, count_of, launches_of, models_of, scaling_of
 from warmroute.resources.listing import summaries
-from warmroute.resources.models import launch_of
 from warmroute.resources.records import EndpointConfigRecord, JsonObject, ModelRecord, VariantRecord
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
@@ -49,11 +50,11 @@ def create_endpoint_config(request: JsonObject, tables: Tables, context: Context
     arn = context.place.arn(Kind.ENDPOINT_CONFIG, name)
     _check_config(request)
     seen: set[str] = set()
+    check_variants(request["ProductionVariants"])
     for variant in request["ProductionVariants"]:
         _check_variant(variant, seen)
         variant.setdefault("InitialVariantWeight", 1.0)
-        if tables.model(variant["ModelName"]) is None:
-            raise not_found("model", context.place.arn(Kind.MODEL, variant["ModelName"]))
+        models_of(variant, tables, context)
     if tables.endpoint_config(name) is not None:
         raise already_exists("endpoint configuration", arn)
     if len(tables.endpoint_configs()) >= limits.ENDPOINT_CONFIGS_MAX:
@@ -80,32 +81,8 @@ def _check_variant(variant: JsonObject, seen: set[str]) -> None:
     if name in seen:
         raise invalid(f'The variant name "{name}" was non-unique within the request.')
     seen.add(name)
-    if "ModelName" not in variant:
-        raise unsupported(
-            f'A variant without ModelName ("{name}"), as endpoints with inference components have it,',
-            "Give ModelName.",
-        )
-    for member in ("InstanceType", "InitialInstanceCount"):
-        if member not in variant:
-            raise invalid(f'Variant "{name}" has no {member}. It is required.')
-    check_count(variant["InitialInstanceCount"], name)
-    if variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
-        raise unsupported(
-            f'ManagedInstanceScaling of variant "{name}"',
-            "Set Status to DISABLED and scale with UpdateEndpointWeightsAndCapacities.",
-        )
     if "RoutingConfig" in variant:
         routing_of(variant["RoutingConfig"], name)
-
-
-def check_count(count: int, variant: str) -> None:
-    """Refuse a number of instances above the limit."""
-    if count > limits.INSTANCES_PER_VARIANT_MAX:
-        raise ApiError(
-            ApiCode.LIMIT,
-            f'Variant "{variant}" asks for {count} instances. At most {limits.INSTANCES_PER_VARIANT_MAX} '
-            "per variant are allowed.",
-        )
 
 
 def routing_of(config: JsonObject, variant: str) -> Routing:
@@ -159,19 +136,29 @@ def routing_document(routing: Routing) -> JsonObject:
     return document
 
 
-def variant_of(variant: JsonObject, model: ModelRecord, *, revision: int) -> VariantRecord:
-    """Return the variant that a ProductionVariant of a stored config and its model describe."""
+def variant_of(variant: JsonObject, models: Mapping[str, ModelRecord], *, revision: int) -> VariantRecord:
+    """Return the variant that a ProductionVariant of a stored config and its models describe.
+
+    Args:
+        variant: The ProductionVariant.
+        models: From ``models_of``.
+        revision: Of the variant.
+    """
     name = VariantName(variant["VariantName"])
     routing = variant.get("RoutingConfig")
+    launches = launches_of(variant, models)
     return VariantRecord(
         name=name,
         revision=revision,
-        launch=launch_of(model, variant["InstanceType"]),
-        count=variant["InitialInstanceCount"],
+        launch=launches[0],
+        count=count_of(variant),
         weight=float(variant["InitialVariantWeight"]),
         routing=routing_of(routing, name) if routing is not None else None,
         startup_s=variant.get("ContainerStartupHealthCheckTimeoutInSeconds"),
         echo={member: variant[member] for member in ECHOED_VARIANT_MEMBERS if member in variant},
+        carries_copies="ModelName" not in variant,
+        scaling=scaling_of(variant),
+        pools=launches if "InstancePools" in variant else (),
     )
 
 

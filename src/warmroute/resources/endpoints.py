@@ -9,14 +9,14 @@ from dataclasses import replace
 from warmroute.core import limits
 from warmroute.core.ids import EndpointName
 from warmroute.resources.arns import Kind
-from warmroute.resources.deployment import check_policy
+from warmroute.resources.deployment import check_deployment, check_policy
 from warmroute.resources.endpoint_configs import (
     ECHOED_MEMBERS,
-    check_count,
     find_endpoint_config,
     variant_of,
 )
 from warmroute.resources.errors import ApiCode, ApiError, already_exists, in_progress, invalid, not_found
+from warmroute.resources.hosting import check_count, models_of
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus, move
 from warmroute.resources.records import (
     Deployment,
@@ -25,6 +25,7 @@ from warmroute.resources.records import (
     JsonObject,
     VariantRecord,
 )
+from warmroute.resources.rollout import begin, check_time
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
 
@@ -33,7 +34,8 @@ def create_endpoint(request: JsonObject, tables: Tables, context: Context) -> Ou
     """Ask for an endpoint; it is Creating until every instance of every variant is healthy."""
     name = EndpointName(request["EndpointName"])
     arn = context.place.arn(Kind.ENDPOINT, name)
-    check_policy(request.get("DeploymentConfig"))
+    policy = request.get("DeploymentConfig")
+    check_policy(policy, context.alarms)
     existing = tables.endpoint_like(name)
     if existing is not None:
         raise already_exists("endpoint", existing.arn)
@@ -42,13 +44,16 @@ def create_endpoint(request: JsonObject, tables: Tables, context: Context) -> Ou
         raise ApiError(
             ApiCode.LIMIT, f"There are {limits.ENDPOINTS_MAX} endpoints, the most allowed. Delete some."
         )
+    pending = _deployment(config, tables, context, policy=policy)
+    check_deployment(pending, None)
     record = EndpointRecord(
         name=name,
         arn=arn,
         status=EndpointStatus.CREATING,
         created_s=context.now_s,
         modified_s=context.now_s,
-        pending=_deployment(config, tables, context, policy=request.get("DeploymentConfig")),
+        pending=pending,
+        last_policy=policy,
         tags=tags_of(request.get("Tags")),
     )
     return Outcome(output={"EndpointArn": arn}, put=(record,))
@@ -58,16 +63,17 @@ def update_endpoint(request: JsonObject, tables: Tables, context: Context) -> Ou
     """Ask for another configuration.
 
     Instances of variants that run the same thing in both stay as they are, whatever else changes;
-    the others get new instances beside the old ones, and everything switches at once.
+    the others get new instances beside the old ones, and everything switches at once, or in the steps of
+    the DeploymentConfig.
     """
     endpoint = _changeable(request, tables, context)
     config = find_endpoint_config(request, tables, context)
     policy = request.get("DeploymentConfig")
-    check_policy(policy)
     if request.get("RetainDeploymentConfig"):
         if policy is not None:
             raise invalid("DeploymentConfig cannot be given when RetainDeploymentConfig is true.")
         policy = endpoint.last_policy
+    check_policy(policy, context.alarms)
     excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
     retain = request.get("RetainAllVariantProperties", False)
     if excluded and not retain:
@@ -75,11 +81,17 @@ def update_endpoint(request: JsonObject, tables: Tables, context: Context) -> Ou
             "ExcludeRetainedVariantProperties is allowed only when RetainAllVariantProperties is true."
         )
     deployment = _deployment(config, tables, context, policy=policy)
-    variants = tuple(
-        _continued(variant, endpoint, tables, context, retain=retain, excluded=excluded)
-        for variant in deployment.variants
+
+    def continued(variant: VariantRecord) -> VariantRecord:
+        return _continued(variant, endpoint, tables, context, retain=retain, excluded=excluded)
+
+    deployment = replace(
+        deployment,
+        variants=tuple(continued(variant) for variant in deployment.variants),
+        shadow=continued(deployment.shadow) if deployment.shadow is not None else None,
     )
-    return _updating(endpoint, replace(deployment, variants=variants), context)
+    check_deployment(deployment, endpoint.active)
+    return _updating(endpoint, deployment, context)
 
 
 def update_weights_and_capacities(request: JsonObject, tables: Tables, context: Context) -> Outcome:
@@ -88,6 +100,11 @@ def update_weights_and_capacities(request: JsonObject, tables: Tables, context: 
     Choice: several variants may get counts in one call; SageMaker's text promises one per call only.
     """
     endpoint = _changeable(request, tables, context)
+    if endpoint.status is EndpointStatus.UPDATE_ROLLBACK_FAILED:
+        raise invalid(
+            f'Cannot update weights and capacities of endpoint "{endpoint.arn}" because its status is '
+            "UpdateRollbackFailed. Repair it with UpdateEndpoint."
+        )
     active = endpoint.active
     assert active is not None, "an endpoint in service has variants"
     wanted: dict[str, JsonObject] = {}
@@ -104,15 +121,22 @@ def update_weights_and_capacities(request: JsonObject, tables: Tables, context: 
             f"The variant name(s) {names} is/are not present within endpoint configuration "
             f'"{active.config_name}".'
         )
-    variants = tuple(
-        replace(
+
+    def desired(variant: VariantRecord) -> VariantRecord:
+        item = wanted.get(variant.name, {})
+        return replace(
             variant,
-            weight=float(wanted.get(variant.name, {}).get("DesiredWeight", variant.weight)),
-            count=wanted.get(variant.name, {}).get("DesiredInstanceCount", variant.count),
+            weight=float(item.get("DesiredWeight", variant.weight)),
+            count=item.get("DesiredInstanceCount", variant.count),
         )
-        for variant in active.variants
+
+    deployment = replace(
+        active,
+        variants=tuple(desired(variant) for variant in active.variants),
+        shadow=desired(active.shadow) if active.shadow is not None else None,
+        started_s=context.now_s,
     )
-    return _updating(endpoint, replace(active, variants=variants, started_s=context.now_s), context)
+    return _updating(endpoint, deployment, context)
 
 
 def delete_endpoint(request: JsonObject, tables: Tables, context: Context) -> Outcome:
@@ -127,6 +151,8 @@ def delete_endpoint(request: JsonObject, tables: Tables, context: Context) -> Ou
                 status=move(endpoint.status, EndpointStatus.DELETING),
                 modified_s=context.now_s,
                 awaits=None,
+                rollout=None,
+                mixed=(),
             ),
         )
     )
@@ -160,26 +186,37 @@ def _updating(endpoint: EndpointRecord, deployment: Deployment, context: Context
         pending=deployment,
         failure_reason=None,
         last_policy=deployment.policy,
+        rollout=begin(endpoint, deployment, context.now_s),
     )
+    check_time(record)
     return Outcome(output={"EndpointArn": endpoint.arn}, put=(record,))
 
 
 def _deployment(
     config: EndpointConfigRecord, tables: Tables, context: Context, *, policy: JsonObject | None
 ) -> Deployment:
-    variants = []
-    for variant in config.document["ProductionVariants"]:
-        model = tables.model(variant["ModelName"])
-        if model is None:
-            raise not_found("model", context.place.arn(Kind.MODEL, variant["ModelName"]))
-        variants.append(variant_of(variant, model, revision=1))
+    variants = tuple(
+        variant_of(variant, models_of(variant, tables, context), revision=1)
+        for variant in config.document["ProductionVariants"]
+    )
+    shadows = config.document.get("ShadowProductionVariants", ())
     return Deployment(
         config_name=config.name,
-        variants=tuple(variants),
+        variants=variants,
         started_s=context.now_s,
         echo={member: config.document[member] for member in ECHOED_MEMBERS if member in config.document},
         policy=policy,
+        shadow=next(
+            (variant_of(each, models_of(each, tables, context), revision=1) for each in shadows), None
+        ),
     )
+
+
+def _same_instances(old: VariantRecord, new: VariantRecord, context: Context) -> bool:
+    if old.carries_copies is not new.carries_copies or len(old.pools) != len(new.pools):
+        return False
+    pairs = zip((old.launch, *old.pools), (new.launch, *new.pools), strict=True)
+    return all(context.same_instances(before, after) for before, after in pairs)
 
 
 def _continued(
@@ -198,8 +235,10 @@ def _continued(
             variant = replace(variant, count=old.count)
         if "DesiredWeight" not in excluded:
             variant = replace(variant, weight=old.weight)
-    if old is not None and context.same_instances(old.launch, variant.launch):
-        return replace(variant, revision=old.revision)
+    known = [*endpoint.mixed, *((old,) if old is not None else ())]
+    for one in known:
+        if one.name == variant.name and _same_instances(one, variant, context):
+            return replace(variant, revision=one.revision)
     # Above every revision that instances of this name still have, those being drained included.
     used = [record.revision for record in tables.instances(endpoint.name) if record.variant == variant.name]
     if old is not None:

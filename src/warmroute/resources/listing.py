@@ -13,12 +13,19 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from warmroute.resources.errors import ApiError, invalid
-from warmroute.resources.records import EndpointConfigRecord, EndpointRecord, JsonObject, ModelRecord
+from warmroute.resources.records import (
+    EndpointConfigRecord,
+    EndpointRecord,
+    InferenceComponentRecord,
+    JsonObject,
+    ModelRecord,
+    Resource,
+)
 
 PAGE_DEFAULT: Final = 10
 """Records on a page when MaxResults is not given, from the service model's text."""
 
-Record = TypeVar("Record", ModelRecord, EndpointConfigRecord, EndpointRecord)
+Record = TypeVar("Record", ModelRecord, EndpointConfigRecord, EndpointRecord, InferenceComponentRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +99,16 @@ def summaries(member: str, request: JsonObject, records: Iterable[Record]) -> Js
     return {f"{member}s": found} | token
 
 
-def _passes(record: ModelRecord | EndpointConfigRecord | EndpointRecord, request: JsonObject) -> bool:
+def _passes(record: Resource, request: JsonObject) -> bool:
     """Whether a record passes the filters: After includes its instant, Before does not."""
     if request.get("NameContains", "") not in record.name:
         return False
     times = [("CreationTime", record.created_s)]
-    if isinstance(record, EndpointRecord):
+    if isinstance(record, InferenceComponentRecord):
+        places = {"EndpointNameEquals": record.endpoint, "VariantNameEquals": record.variant}
+        if any(request.get(name, place) != place for name, place in places.items()):
+            return False
+    if isinstance(record, EndpointRecord | InferenceComponentRecord):
         times.append(("LastModifiedTime", record.modified_s))
         if request.get("StatusEquals", record.status) != record.status:
             return False

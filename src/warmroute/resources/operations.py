@@ -2,7 +2,15 @@
 
 from collections.abc import Callable, Mapping
 
-from warmroute.resources import endpoint_configs, endpoint_views, endpoints, models, tagging
+from warmroute.resources import (
+    component_views,
+    components,
+    endpoint_configs,
+    endpoint_views,
+    endpoints,
+    models,
+    tagging,
+)
 from warmroute.resources.records import JsonObject
 from warmroute.resources.tables import Context, Outcome, Tables
 
@@ -23,6 +31,12 @@ OPERATIONS: Mapping[str, Operation] = {
     "UpdateEndpoint": endpoints.update_endpoint,
     "UpdateEndpointWeightsAndCapacities": endpoints.update_weights_and_capacities,
     "DeleteEndpoint": endpoints.delete_endpoint,
+    "CreateInferenceComponent": components.create_inference_component,
+    "DescribeInferenceComponent": component_views.describe_inference_component,
+    "ListInferenceComponents": component_views.list_inference_components,
+    "UpdateInferenceComponent": components.update_inference_component,
+    "UpdateInferenceComponentRuntimeConfig": components.update_inference_component_runtime_config,
+    "DeleteInferenceComponent": components.delete_inference_component,
     "AddTags": tagging.add_tags,
     "ListTags": tagging.list_tags,
     "DeleteTags": tagging.delete_tags,

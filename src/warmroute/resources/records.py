@@ -6,6 +6,7 @@ from typing import Any
 
 from warmroute.core.fleet import Routing
 from warmroute.core.ids import ComponentName, EndpointName, InstanceId, VariantName
+from warmroute.resources.adapter_places import AdapterPlace
 from warmroute.resources.arns import Kind
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 
@@ -297,6 +298,13 @@ class ComponentSpecification:
     copies: tuple[CopySpecification, ...] = ()
     artifact_url: str | None = None
 
+    def for_type(self, instance_type: str) -> CopySpecification | None:
+        """Return what a copy is on instances of a type; None when it is not for that type."""
+        for copy in self.copies:
+            if copy.instance_type in ("", instance_type):
+                return copy
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class ComponentRollout:
@@ -304,6 +312,7 @@ class ComponentRollout:
 
     Attributes:
         batch: Copies exchanged at a time, at least 1.
+        back_batch: Copies brought back at a time in a rollback, at least 1.
         moved: Copies of the new specification that may exist, those of finished batches included.
         wait_s: WaitIntervalInSeconds: from a batch in service to the next.
         baked_s: When the current batch was found in service, epoch seconds; None before.
@@ -313,6 +322,7 @@ class ComponentRollout:
     """
 
     batch: int
+    back_batch: int = 1
     moved: int = 0
     wait_s: float = 0.0
     baked_s: float | None = None
@@ -417,6 +427,7 @@ class InstanceRecord:
         first_s: When the first of a row of copies that failed one after the other was made, epoch
             seconds; None when this is the first.
         idle_s: Since when a host slot carries no copy, epoch seconds; None while it does.
+        adapters: On a copy, the LoRA adapters that are loaded or to be loaded, or on their way out.
     """
 
     instance_id: InstanceId
@@ -445,6 +456,7 @@ class InstanceRecord:
     needs: CopyNeeds | None = None
     first_s: float | None = None
     idle_s: float | None = None
+    adapters: tuple[AdapterPlace, ...] = ()
 
     @property
     def group(self) -> tuple[VariantName, int]:

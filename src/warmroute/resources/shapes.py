@@ -67,8 +67,8 @@ def build_schema(
     """Read a service model.
 
     Two things are added to SageMaker's own schema: the instance types that the operator declared, and
-    ``file://`` beside ``s3://`` and ``https://`` for ModelDataUrl, which is how a model on this
-    machine is named.
+    ``file://`` beside ``s3://`` and ``https://`` for ModelDataUrl and ArtifactUrl, which is how a model on
+    this machine is named.
 
     Args:
         model: ``service-2.json`` of botocore's ``sagemaker``, parsed.
@@ -114,9 +114,10 @@ def build_schema(
 
 
 def _allow_files(made: Mapping[str, Shape]) -> None:
-    for name in ("ContainerDefinition", "S3ModelDataSource"):
+    component = "InferenceComponentContainerSpecification"
+    for name in ("ContainerDefinition", "S3ModelDataSource", component, f"{component}Summary"):
         container = made.get(name)
-        for member in ("ModelDataUrl", "S3Uri"):
+        for member in ("ModelDataUrl", "S3Uri", "ArtifactUrl"):
             if container is not None and member in container.members:
                 container.members[member] = replace(
                     container.members[member], pattern="(https|s3|file)://(.+)"

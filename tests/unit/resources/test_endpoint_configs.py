@@ -37,9 +37,7 @@ def test_a_config_is_kept_described_listed_and_deleted(api, make_variant):
     ("changes", "text"),
     [
         ({"ServerlessConfig": {"MemorySizeInMB": 1024}}, "ServerlessConfig"),
-        ({"InstancePools": [{}]}, "InstancePools"),
         ({"AcceleratorPartitionLayouts": [{}]}, "AcceleratorPartitionLayouts"),
-        ({"ModelName": None}, "without ModelName"),
         ({"InstanceType": None}, 'Variant "v" has no InstanceType'),
         ({"InitialInstanceCount": None}, 'Variant "v" has no InitialInstanceCount'),
         ({"ManagedInstanceScaling": {"Status": "ENABLED"}}, "ManagedInstanceScaling"),
@@ -143,8 +141,8 @@ def test_a_variant_carries_what_its_instances_need(api, make_variant):
         ManagedInstanceScaling=scaling,
     )
     with api.store.transaction() as tables:
-        variant = variant_of(given, tables.model("m"), revision=7)
-        plain = variant_of(make_variant(InitialVariantWeight=1.0), tables.model("m"), revision=1)
+        variant = variant_of(given, {"m": tables.model("m")}, revision=7)
+        plain = variant_of(make_variant(InitialVariantWeight=1.0), {"m": tables.model("m")}, revision=1)
     assert variant.routing == Routing(RoutingStrategy.PREFIX_AWARE, 4096, 10)
     assert (variant.revision, variant.count, variant.weight, variant.startup_s) == (7, 2, 2.0, 60)
     assert variant.launch.environment == {"A": "1"}

@@ -155,5 +155,82 @@ def test_updates_and_deletion(check, api, resources):
     check("DeleteEndpoint", EndpointName="ep")
 
 
-def test_all_seventeen_operations_are_served():
-    assert len(OPERATIONS) == 17
+def test_all_operations_are_served():
+    assert len(OPERATIONS) == 23
+
+
+def test_components_and_adapters(check, api):
+    pools = [{"InstanceType": "ml.g5.xlarge", "Priority": 1}, {"InstanceType": "ml.g6.xlarge", "Priority": 2}]
+    scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
+    variant = {"VariantName": "v", "InstancePools": pools, "ManagedInstanceScaling": scaling}
+    check(
+        "CreateEndpointConfig",
+        EndpointConfigName="c",
+        ProductionVariants=[variant],
+        ExecutionRoleArn="arn:aws:iam::123456789012:role/sm",
+    )
+    check("DescribeEndpointConfig", EndpointConfigName="c")
+    check("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    needs = {"MinMemoryRequiredInMb": 1024, "NumberOfAcceleratorDevicesRequired": 1}
+    container = {"Image": "img", "ArtifactUrl": "file:///m", "Environment": {"A": "1"}}
+    specification = {
+        "Container": container,
+        "ComputeResourceRequirements": needs,
+        "StartupParameters": {"ContainerStartupHealthCheckTimeoutInSeconds": 60},
+        "SchedulingConfig": {"PlacementStrategy": "BINPACK"},
+        "DataCacheConfig": {"EnableCaching": True},
+    }
+    name = {"InferenceComponentName": "ic"}
+    check(
+        "CreateInferenceComponent",
+        **name,
+        EndpointName="ep",
+        VariantName="v",
+        Specification=specification,
+        RuntimeConfig={"CopyCount": 2},
+        Tags=[{"Key": "k", "Value": "v"}],
+    )
+    check("DescribeInferenceComponent", **name)
+    adapter = {"BaseInferenceComponentName": "ic", "Container": {"ArtifactUrl": "s3://b/a.tar.gz"}}
+    arn = check(
+        "CreateInferenceComponent", InferenceComponentName="lora", EndpointName="ep", Specification=adapter
+    )
+    check("DescribeInferenceComponent", InferenceComponentName="lora")
+    check("ListTags", ResourceArn=arn["InferenceComponentArn"])
+    assert "NextToken" in check("ListInferenceComponents", MaxResults=1)
+    with api.store.transaction() as tables:
+        base, lora = tables.inference_component("ic"), tables.inference_component("lora")
+    api.put(replace(base, status="InService", active=base.pending, pending=None))
+    api.put_instance(
+        InstanceRecord(
+            "i-2",
+            "ep",
+            "v",
+            1,
+            replace(base.pending.copies[0].launch, instance_type="ml.g5.xlarge"),
+            60.0,
+            1.0,
+            1.0,
+            state=InstanceState.IN_SERVICE,
+            component="ic",
+        )
+    )
+    check("DescribeInferenceComponent", **name)
+    several = [
+        specification | {"InstanceType": "ml.g5.xlarge"},
+        specification | {"InstanceType": "ml.g6.xlarge"},
+    ]
+    rolling = {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 0}
+    check(
+        "UpdateInferenceComponent",
+        **name,
+        Specifications=several,
+        DeploymentConfig={"RollingUpdatePolicy": rolling},
+    )
+    with api.store.transaction() as tables:
+        base = tables.inference_component("ic")
+    api.put(replace(base, status="InService", active=base.pending, pending=None, failure_reason="why"))
+    check("DescribeInferenceComponent", **name)
+    check("UpdateInferenceComponentRuntimeConfig", **name, DesiredRuntimeConfig={"CopyCount": 0})
+    api.put(replace(lora, status="Failed"))
+    check("DeleteInferenceComponent", InferenceComponentName="lora")

@@ -81,7 +81,7 @@ def test_component_records_survive_being_written_down():
     )
     assert decode(encode(record), InferenceComponentRecord) == record
     scaling = VariantRecord(
-        "v", 1, LAUNCH, 1, carries_copies=True, scaling=HostScaling(0, 4), pools=("a", "b")
+        "v", 1, LAUNCH, 1, carries_copies=True, scaling=HostScaling(0, 4), pools=(LAUNCH,)
     )
     owner = endpoint(active=Deployment("c", (scaling,), 1.0))
     assert decode(encode(owner), EndpointRecord) == owner
