@@ -51,8 +51,9 @@ docs: $(VENV)/.installed-test ## Write the generated reference pages anew
 	@$(BIN)/warmroute config reference settings > $(VENV)/configuration.md
 	@$(BIN)/warmroute config reference metrics > $(VENV)/metrics.md
 	@$(BIN)/warmroute config reference errors > $(VENV)/errors.md
-	@mv $(VENV)/configuration.md $(VENV)/metrics.md $(VENV)/errors.md docs/reference/
-	@echo "configuration.md, metrics.md and errors.md in docs/reference/ are up to date"
+	@$(BIN)/warmroute config reference operations > $(VENV)/sagemaker-operations.md
+	@mv $(VENV)/{configuration,metrics,errors,sagemaker-operations}.md docs/reference/
+	@echo "configuration.md, metrics.md, errors.md and sagemaker-operations.md in docs/reference/ are up to date"
 
 compile: $(COMPILED)/.built ## Compile the way of a request to C, into build/compiled (needs a C compiler)
 

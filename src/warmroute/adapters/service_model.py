@@ -1,11 +1,22 @@
 """SageMaker's service model, as botocore carries it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from botocore.loaders import Loader
 
 from warmroute.resources.operations import OPERATIONS
 from warmroute.resources.shapes import Schema, build_schema
+
+
+def read_model(service: str) -> Mapping[str, Any]:
+    """Return a service model of botocore's, parsed.
+
+    Args:
+        service: As botocore names it: ``sagemaker`` or ``application-autoscaling``.
+    """
+    model: Mapping[str, Any] = Loader().load_service_model(service, "service-2")
+    return model
 
 
 def load_schema(instance_types: Iterable[str]) -> Schema:
@@ -16,5 +27,4 @@ def load_schema(instance_types: Iterable[str]) -> Schema:
     Args:
         instance_types: Allowed for InstanceType beside the model's own.
     """
-    model = Loader().load_service_model("sagemaker", "service-2")
-    return build_schema(model, OPERATIONS, instance_types)
+    return build_schema(read_model("sagemaker"), OPERATIONS, instance_types)

@@ -11,6 +11,7 @@ PAGES: Final = {
     "settings": "warmroute.app.reference",
     "metrics": "warmroute.app.metrics_reference",
     "errors": "warmroute.app.errors_reference",
+    "operations": "warmroute.app.operations_reference",
 }
 """Reference pages that are generated, each by ``markdown`` of a module."""
 
@@ -42,6 +43,6 @@ def reference(page: str) -> None:
     """Print a reference page as Markdown.
 
     settings: every setting with its range, default and meaning; metrics: every metric; errors: every
-    error that a caller can get.
+    error that a caller can get; operations: every operation, member by member.
     """
     click.echo(importlib.import_module(PAGES[page]).markdown(), nl=False)

@@ -9,6 +9,9 @@ from typing import Final
 
 from warmroute.resources.coverage import Structure, structure
 
+DECIDED_WITH: Final = "1.44.8"
+"""The botocore whose service model every row was decided about; members of later ones are refused."""
+
 _ALARM = structure(honoured=("AlarmName",))
 _CAPACITY = structure(honoured=("Type", "Value"))
 _TAG = structure(honoured=("Key", "Value"))
