@@ -61,6 +61,8 @@ class Problem(StrEnum):
     REQUEST_TIMEOUT = "request_timeout"
     LENGTH_UNREADABLE = "length_unreadable"
     NO_CAPACITY = "no_capacity"
+    NO_COPY = "no_copy"
+    ADAPTER_NOT_READY = "adapter_not_ready"
     OVERLOADED = "overloaded"
     INSTANCE_UNREACHABLE = "instance_unreachable"
     MODEL_ERROR = "model_error"
@@ -88,6 +90,8 @@ ERRORS: dict[Problem, ErrorRow] = {
     Problem.REQUEST_TIMEOUT: ErrorRow(408, "RequestTimeoutException", 408, _INVALID, "request_timeout", _C),
     Problem.LENGTH_UNREADABLE: ErrorRow(400, "ValidationError", 400, _INVALID, "malformed_request", _C),
     Problem.NO_CAPACITY: ErrorRow(503, "ServiceUnavailable", 503, "server_error", "no_capacity", _S, retry_after_s=1),
+    Problem.NO_COPY: ErrorRow(400, "ValidationError", 400, _INVALID, "validation_error", _S),
+    Problem.ADAPTER_NOT_READY: ErrorRow(429, "ModelNotReadyException", 503, "server_error", "adapter_not_ready", _S, retry_after_s=1),
     Problem.OVERLOADED: ErrorRow(503, "ServiceUnavailable", 503, "server_error", "overloaded", _S, retry_after_s=1),
     Problem.INSTANCE_UNREACHABLE: ErrorRow(503, "ServiceUnavailable", 503, "server_error", "instance_unreachable", _I, retry_after_s=1),
     Problem.MODEL_ERROR: ErrorRow(424, "ModelError", 424, "server_error", "model_error", _I, may_have_run=True),
@@ -117,6 +121,10 @@ MEANINGS: dict[Problem, str] = {
     "`timeouts.body_idle_s`).",
     Problem.LENGTH_UNREADABLE: "The bytes are not HTTP, or it is not clear where the request ends.",
     Problem.NO_CAPACITY: "The variant has no instance in service, or no room for another session.",
+    Problem.NO_COPY: "The inference component has no copy in service. SageMaker's own status, which no SDK "
+    "sends again.",
+    Problem.ADAPTER_NOT_READY: "The LoRA adapter is loaded on no copy of its base component, and could not be "
+    "in time, or at all.",
     Problem.OVERLOADED: "All bodies held at once would exceed `limits.buffered_bodies_bytes`.",
     Problem.INSTANCE_UNREACHABLE: "No instance could be reached, and nothing has run.",
     Problem.MODEL_ERROR: "The model server answered with an error, which the message quotes.",

@@ -142,10 +142,18 @@ class Invocation(Struct, gc=False):
     strategy: str = ""
     reason: str = ""
     principal: str = ""
+    component: str = ""
+    """Inference component whose copies serve it, the base component of an adapter; ``""`` for none."""
+    adapter: str = ""
+    """Inference component of the LoRA adapter that was called."""
+    session: str = ""
+    """``new``, ``opened``, ``resumed`` or ``closed``; ``""`` for a call without a session."""
     rank: int = -1
     in_flight: int = 0
     attempts: int = 0
     status: int = 0
+    model_status: int = 0
+    """Of the last attempt's answer; 0 without one."""
     outcome: str = ""
     """``completed``, ``failed``, ``cancelled`` or ``rejected``."""
     problem: str = ""
@@ -157,6 +165,8 @@ class Invocation(Struct, gc=False):
     cached_tokens: int = -1
     """How many of these it found in its cache, likewise."""
     output_tokens: int = -1
+    broken: bool = False
+    """The answer failed after its head had been sent."""
     dispatched_ns: int = 0
     first_byte_ns: int = 0
     ended_ns: int = 0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from warmroute.core import limits
 from warmroute.core.fleet import Target
-from warmroute.dataplane.ports import Clock, Observer, Underway, Upstreams
+from warmroute.dataplane.ports import AdapterLoads, Clock, NoAdapterLoads, Observer, Underway, Upstreams
 from warmroute.routing.retry import RetryBudget
 from warmroute.routing.router import Router
 
@@ -30,6 +30,7 @@ class Desk:
         open: Answers under way, exchanges and calls of control, in the order they began: the order in
             which deadlines end them decides who is ejected, so it must not be that of addresses in memory.
         open_exchanges: How many of them are exchanges, each with at most one lease.
+        adapters: Who has LoRA adapters loaded.
         budget: The retry budget they share.
     """
 
@@ -41,11 +42,13 @@ class Desk:
         observer: Observer,
         clock: Clock,
         timeouts: RelayTimeouts,
+        adapters: AdapterLoads | None = None,
     ) -> None:
         self.router = router
         self.upstreams = upstreams
         self.observer = observer
         self.clock = clock
+        self.adapters: AdapterLoads = NoAdapterLoads() if adapters is None else adapters
         self.first_byte_native_ns = int(timeouts.first_byte_native_s * 1e9)
         self.first_byte_openai_ns = int(timeouts.first_byte_openai_s * 1e9)
         self.chunk_idle_ns = int(timeouts.chunk_idle_s * 1e9)

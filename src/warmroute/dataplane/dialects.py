@@ -56,12 +56,12 @@ class Dialect(Protocol):
         """Return whether an instance's own answer, an error or a redirect, goes to the caller as it is."""
         ...
 
-    def model_failure(self, status: int, body: bytes) -> Failure:
+    def model_failure(self, status: int, body: bytes, target: Target) -> Failure:
         """Return what to tell of an instance's own error answer otherwise."""
         ...
 
-    def error(self, failure: Failure) -> tuple[int, HeaderList, bytes]:
-        """Return status, fields and body of a failure before the first byte."""
+    def error(self, failure: Failure, variant: str) -> tuple[int, HeaderList, bytes]:
+        """Return status, fields and body of a failure before the first byte, on the variant chosen."""
         ...
 
     def broken(self, failure: Failure) -> bytes:
@@ -103,19 +103,18 @@ class Native:
         del status
         return False
 
-    def model_failure(self, status: int, body: bytes) -> Failure:
+    def model_failure(self, status: int, body: bytes, target: Target) -> Failure:
         """Return ModelError, with the model's status and words."""
-        return model_answered(status, body, self._place)
+        return model_answered(status, body, self._place, target)
 
-    def error(self, failure: Failure) -> tuple[int, HeaderList, bytes]:
-        """Return the error as boto3 reads it."""
-        return invocation.error(
-            failure,
-            self._request_id,
-            region=self._place.region,
-            account=self._place.account,
-            endpoint=self._place.endpoint,
-        )
+    def error(self, failure: Failure, variant: str) -> tuple[int, HeaderList, bytes]:
+        """Return the error as boto3 reads it, with the variant: SageMaker tells it on every response."""
+        place = self._place
+        status, fields, body = invocation.error(
+            failure, self._request_id, region=place.region, account=place.account, endpoint=place.endpoint,
+            component=place.component,
+        )  # fmt: skip
+        return status, [invocation.invoked_variant(variant), *fields], body
 
     def broken(self, failure: Failure) -> bytes:
         """Return nothing: only a body that ends too early can say that a plain answer broke."""
@@ -203,12 +202,13 @@ class OpenAI:
         """
         return 400 <= status < 500 and status not in (408, 409) and not self._quotes_errors
 
-    def model_failure(self, status: int, body: bytes) -> Failure:
+    def model_failure(self, status: int, body: bytes, target: Target) -> Failure:
         """Return the error envelope, with the model's status and words."""
-        return model_answered(status, body, self._place)
+        return model_answered(status, body, self._place, target)
 
-    def error(self, failure: Failure) -> tuple[int, HeaderList, bytes]:
+    def error(self, failure: Failure, variant: str) -> tuple[int, HeaderList, bytes]:
         """Return OpenAI's error envelope."""
+        del variant
         return openai_errors.error(failure, self._request_id, mirror=True)
 
     def broken(self, failure: Failure) -> bytes:

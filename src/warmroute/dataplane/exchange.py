@@ -5,28 +5,35 @@ A state machine without sockets: the instance's answer comes in through `head`, 
 nowhere else. Whatever happens, an exchange ends exactly once, and then holds no lease and no call.
 """
 
-from warmroute.core.decision import Assigned, Lease
+from warmroute.core.decision import Assigned, Lease, Reason
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import AttemptEnded, Cancelled, Completed, Failed, FailureCause, Invocation
-from warmroute.core.fleet import NativeMapping, Target
+from warmroute.core.fleet import Target
 from warmroute.core.limits import CALLER_UNREAD_S, ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
 from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.dialects import is_event_stream, is_json
 from warmroute.dataplane.hearing import Hearing, listen
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Call, Downstream
+from warmroute.dataplane.sending import is_mapped, message_for, path_of
 from warmroute.dataplane.stage import Stage
-from warmroute.dataplane.telling import explained, no_openai_shape, refused, told
+from warmroute.dataplane.telling import (
+    Before,
+    adapter_out_of_reach,
+    explained,
+    no_openai_shape,
+    refused,
+    told,
+)
 from warmroute.routing.retry import may_try_again
 from warmroute.routing.router import VariantBook
-from warmroute.wire import http1, invocation
-from warmroute.wire.chat import splice_model
+from warmroute.wire import http1
 from warmroute.wire.headers import HeaderList
 from warmroute.wire.sse import First, FirstEvent, FirstKind
 
 LAST_ATTEMPT_SHARE = 20
 """No attempt begins in the last part, one of so many, of the time that the caller waits."""
-_INVOCATIONS = NativeMapping.INVOCATIONS
+_ADAPTER_NOT_LOADED = Reason.ADAPTER_NOT_LOADED
 _UNREAD_NS_MAX = int(CALLER_UNREAD_S * 1e9)
 # Enum members are looked up through their class on every use; the hot path reads module globals instead.
 _WAITING, _WHOLE, _ERROR, _FIRST_EVENT, _RELAY, _OVER = Stage
@@ -93,26 +100,33 @@ class Exchange:
         return self._stage is _OVER
 
     # --- attempts ---------------------------------------------------------------------------
-    def start(self) -> None:
-        """Make the first attempt."""
+    def start(self, failure: Failure | None = None) -> None:
+        """Make the first attempt, or answer with what is in its way."""
         desk = self._desk
         now_ns = desk.clock.now_ns()
-        desk.budget.invocation(now_ns)
         desk.open[self] = None
         desk.open_exchanges += 1
+        if failure is not None:
+            self._fail(failure)
+            return
+        desk.budget.invocation(now_ns)
         self._silent_until_ns = now_ns + self._plan.first_byte_ns
         if self._plan.total_ns is not None:
             self.total_deadline_ns = now_ns + self._plan.total_ns
         self._attempt(now_ns, None)
 
-    def _attempt(self, now_ns: int, after: tuple[FailureCause, str] | None) -> None:
+    def _attempt(self, now_ns: int, after: Before | None) -> None:
         decision = self._desk.router.decide(self._book, self._plan.request, now_ns, self._tried)
         if not isinstance(decision, Assigned):
             self._fail(refused(decision.refusal, self._plan.place, after))
             return
-        self._decision = decision
         lease = decision.lease
+        self._decision = decision
         self._lease = lease
+        if decision.reason is _ADAPTER_NOT_LOADED and self._plan.adapter_loaded:
+            self._release(Cancelled(self._take_lease()))
+            self._fail(adapter_out_of_reach(self._plan.request))
+            return
         record = self.record
         record.attempts += 1
         record.target = lease.target.target_id
@@ -127,28 +141,16 @@ class Exchange:
     def _send(self, target: Target, now_ns: int) -> None:
         plan = self._plan
         desk = self._desk
-        body = plan.body
-        path = plan.path
+        path = path_of(plan, target, desk, lacking=bool(self._invocations_missing_on))
         if not path:
-            path = "/invocations" if target.native is _INVOCATIONS else self._native_path(target)
-            if not path:
-                self._release(Cancelled(self._take_lease()))
-                self._fail(no_openai_shape())
-                return
-        elif plan.names_model:
-            body = splice_model(body, target.model_name or "")
-        fields = plan.dialect.upstream_fields(target)
-        head = http1.fields_after(desk.head_start(target, path), fields, len(body))
+            self._release(Cancelled(self._take_lease()))
+            self._fail(no_openai_shape())
+            return
+        head, body = message_for(plan, target, path, desk)
         self._asked_path = path
         self._stage = _WAITING
         self._wait(now_ns, plan.first_byte_ns)
         self._call = desk.upstreams.call(target, head, body, self)
-
-    def _native_path(self, target: Target) -> str:
-        mapped = target.native is NativeMapping.OPENAI or self._invocations_missing_on
-        if mapped or self._desk.lacks_invocations(target):
-            return invocation.openai_path(self._plan.body) or ""
-        return "/invocations"
 
     def _wait(self, now_ns: int, duration_ns: int) -> None:
         deadline_ns = now_ns + duration_ns
@@ -164,7 +166,7 @@ class Exchange:
         desk = self._desk
         now_ns = desk.clock.now_ns()
         self._wait(now_ns, desk.chunk_idle_ns)
-        self._status = status
+        self._status = self.record.model_status = status
         self._fields = fields
         dialect = self._plan.dialect
         if status >= 300 and not dialect.relays_error(status):
@@ -242,9 +244,9 @@ class Exchange:
             if cause is not FailureCause.STALE_CONNECTION:  # an old connection's fault, not the target's
                 self._tried = (*self._tried, target.target_id)
             self._reset_answer()
-            self._attempt(now_ns, (cause, detail))
+            self._attempt(now_ns, (cause, detail, target))
         else:
-            self._fail(told(cause, detail, self._plan.place))
+            self._fail(told(cause, detail, self._plan.place, target))
 
     # --- treating the answer ----------------------------------------------------------------
     def _begin(self, length: int | None) -> None:
@@ -310,7 +312,7 @@ class Exchange:
             self.record.cause = FailureCause.SERVER_ERROR.value
         else:
             self._release(Completed(lease, prompt_tokens=0))
-        self._fail(self._plan.dialect.model_failure(self._status, body))
+        self._fail(self._plan.dialect.model_failure(self._status, body, target))
 
     def _retry_without_invocations(self, target: Target) -> bool:
         """Ask again on the OpenAI routes where a server turned out to have no ``/invocations``.
@@ -318,11 +320,7 @@ class Exchange:
         A 404 for that route means that nothing ran, and the lease stays; one for an OpenAI route is the
         model's own answer, which says nothing of the kind.
         """
-        if self._plan.path or target.native is not NativeMapping.AUTO:
-            return False
-        if self._asked_path != "/invocations" or self._first_event is not None:
-            return False  # another route's answer, or told inside a stream
-        if self._status != 404 or invocation.openai_path(self._plan.body) is None:
+        if self._first_event is not None or not is_mapped(self._plan, target, self._asked_path, self._status):
             return False
         self._invocations_missing_on = target.target_id
         self._reset_answer()
@@ -335,7 +333,7 @@ class Exchange:
         self._kept_bytes = 0
         self._fields = []
         self._first_event = None
-        self.record.first_byte_ns = 0
+        self.record.first_byte_ns = self.record.model_status = 0
 
     # --- endings ----------------------------------------------------------------------------
     def client_gone(self) -> None:
@@ -420,7 +418,7 @@ class Exchange:
 
     def _break(self, cause: FailureCause, detail: str) -> None:
         self.record.cause = cause.value
-        self._end_broken(told(cause, detail, self._plan.place))
+        self._end_broken(told(cause, detail, self._plan.place, self._target()))
 
     def _end_broken(self, failure: Failure) -> None:
         """End an answer in its middle, with an error event where the dialect has one.
@@ -435,11 +433,12 @@ class Exchange:
         self.record.status = self._status
         self.record.problem = failure.problem.value
         self.record.outcome = "failed"
+        self.record.broken = True
         self._over()
         self._downstream.finish(close=not (event and self._chunked and self._keep_alive))
 
     def _fail(self, failure: Failure) -> None:
-        status, fields, body = self._plan.dialect.error(failure)
+        status, fields, body = self._plan.dialect.error(failure, self._book.name)
         fields = [*fields, (b"content-length", str(len(body)).encode()), *self._explained()]
         self._downstream.write(self._head(status, fields) + body)
         self.record.status = status
@@ -477,7 +476,10 @@ class Exchange:
 
     # --- words ------------------------------------------------------------------------------
     def _answer_fields(self, length: int | None) -> HeaderList:
-        fields = self._plan.dialect.fields(self._fields, self.record.variant)
+        upstream = self._fields
+        if self._plan.session is not None and self._lease is not None:
+            upstream = self._plan.session.answered(self._lease, upstream, self.record)
+        fields = self._plan.dialect.fields(upstream, self.record.variant)
         if length is not None and self._status != 204:  # RFC 9110 §8.6
             fields.append((b"content-length", b"%d" % length))
         elif self._chunked:

@@ -10,30 +10,37 @@ from sys import maxsize
 import msgspec
 
 from warmroute.auth.principals import ANONYMOUS, Authenticator
+from warmroute.core.decision import NEW_SESSION, Refusal
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import Invocation
 from warmroute.core.fleet import Fleet
 from warmroute.dataplane.asking import native_request, openai_request
+from warmroute.dataplane.awaiting import AdapterWaits, is_cold
 from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.dialects import Native, NativeStream, OpenAI
 from warmroute.dataplane.exchange import Exchange
+from warmroute.dataplane.finding import Found, find, invocable
 from warmroute.dataplane.passage import ControlPassage
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Downstream, Underway
 from warmroute.dataplane.routes import Route, RouteKind, match, speaks_openai
-from warmroute.dataplane.telling import Place
+from warmroute.dataplane.sessions import Sessions
+from warmroute.dataplane.telling import Place, refused
 from warmroute.routing.router import Router, VariantBook
 from warmroute.wire import awsjson, chat, http1, invocation, openai_errors, texts
 from warmroute.wire.chat import OpenAIRequest
 from warmroute.wire.http1 import Request
 from warmroute.wire.sigv4 import SignedRequest
 
+COMPONENT = b"x-amzn-sagemaker-inference-component"
 EXPLAIN = b"x-warmroute-explain"
 """Header that asks for a decision receipt."""
 ROUTES_TOLD = (
     "POST /endpoints/NAME/invocations, POST /endpoints/NAME/invocations-response-stream, "
-    "POST /endpoints/NAME/openai/v1/chat/completions, POST /v1/chat/completions, /v1/completions, "
-    "/v1/embeddings, /v1/responses or /v1/messages, GET /v1/models, POST / with X-Amz-Target"
+    "POST /endpoints/NAME/openai/v1/chat/completions, "
+    "POST /endpoints/NAME/inference-components/COMPONENT/openai/v1/chat/completions, "
+    "POST /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses or /v1/messages, "
+    "GET /v1/models, POST / with X-Amz-Target"
 )
 
 
@@ -45,6 +52,9 @@ class Gateway:
 
     Args:
         desk: What exchanges work with.
+
+    Attributes:
+        waits: Invocations that wait for their adapters.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -53,7 +63,9 @@ class Gateway:
         self._authenticator = Authenticator((), (), "us-east-1")
         self._request_ids = _id_prefix()
         self._count = secrets.randbits(40)
-        self._places: dict[str, Place] = {}
+        self._places: dict[tuple[str, str], Place] = {}
+        self._sessions = Sessions(desk.router, desk.clock)
+        self.waits = AdapterWaits(desk)
         self._characters_max = 0
         self._answers: dict[str, _Answer] = {
             RouteKind.NATIVE.value: self._native,
@@ -74,7 +86,9 @@ class Gateway:
         self._places.clear()
         self._characters_max = _characters_max(self._desk.router)
         self._authenticator = Authenticator(fleet.access_keys, fleet.api_keys, fleet.region)
+        self._sessions.secret = fleet.session_key
         self._desk.forget_targets_but(set(self._desk.router.targets()))
+        self.waits.look()
         return True
 
     # --- before a request is whole ------------------------------------------------------------
@@ -129,19 +143,26 @@ class Gateway:
         read = invocation.read(request.headers, streaming)
         if isinstance(read, Failure):
             return read
-        book = self._find(route.endpoint or "", read.inference_component, read.target_variant)
-        if isinstance(book, Failure):
-            return book
-        if read.session_id is not None:
-            text = "SessionId: stateful sessions are not supported by warmroute yet; leave the member out."
-            return Failure(Problem.BAD_REQUEST, text)
+        endpoint = route.endpoint or ""
+        call = None if read.session_id is None else self._sessions.call(endpoint, read.session_id)
+        if isinstance(call, Refusal):
+            return refused(call, Place(self._place.region, self._place.account, endpoint), None)
+        session = ""
+        if call is not None:
+            session = call.session_id
+            record.session = "new" if session == NEW_SESSION else "resumed"
+            read.upstream = call.upstream(read.upstream)
+        found = find(
+            self._desk.router, self._place.account, endpoint, component=read.inference_component,
+            target_variant=read.target_variant, session=session,
+        )  # fmt: skip
+        if isinstance(found, Failure):
+            return found
         asked = native_request(
-            book,
-            request.body,
-            prefix_aware_id=read.prefix_aware_id or "",
-            component=read.inference_component or "",
-        )
-        place = self._place_of(book)
+            found.book, request.body, prefix_aware_id=read.prefix_aware_id or "", component=found.component,
+            adapter=found.adapter, session=session,
+        )  # fmt: skip
+        place = self._place_of(found)
         kind = NativeStream if streaming else Native
         plan = Plan(
             place=place,
@@ -151,8 +172,9 @@ class Gateway:
             first_byte_ns=self._desk.first_byte_native_ns,
             total_ns=self._desk.native_stream_total_ns if streaming else None,
             explain=EXPLAIN in request.headers,
+            session=call,
         )
-        return self._start(request, book, plan, record, downstream)
+        return self._start(request, found.book, plan, record, downstream)
 
     def _endpoint_openai(
         self, request: Request, route: Route, record: Invocation, downstream: Downstream
@@ -162,16 +184,18 @@ class Gateway:
         if isinstance(principal, Failure):
             return principal
         record.principal = principal
-        book = self._find(route.endpoint or "", route.component, None)
-        if isinstance(book, Failure):
-            return book
+        if COMPONENT in request.headers:
+            return texts.component_header_not_allowed()
+        router, account = self._desk.router, self._place.account
+        found = find(router, account, route.endpoint or "", component=route.component)
+        if isinstance(found, Failure):
+            return found
         assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
-        wanted = len(request.body) if book.wants_chain else book.prefix_length
+        wanted = len(request.body) if found.book.wants_chain else found.book.prefix_length
         read = chat.read(request.body, route.body_kind, wanted)
         if isinstance(read, Failure):
             return read
-        component = route.component or ""
-        return self._openai(request, route, record, downstream, book=book, read=read, component=component)
+        return self._openai(request, route, record, downstream, found=found, read=read)
 
     def _plain_openai(
         self, request: Request, route: Route, record: Invocation, downstream: Downstream
@@ -189,10 +213,10 @@ class Gateway:
             told = f"on this route it names the endpoint: {self._endpoints_told()}"
             return Failure(Problem.BAD_REQUEST, f"The member 'model' is missing or empty; {told}.")
         name, _, component = read.model.partition("/")
-        book = self._find(name, component or None, None)
-        if isinstance(book, Failure):
-            return book
-        return self._openai(request, route, record, downstream, book=book, read=read, component=component)
+        found = find(self._desk.router, self._place.account, name, component=component or None)
+        if isinstance(found, Failure):
+            return found
+        return self._openai(request, route, record, downstream, found=found, read=read)
 
     def _openai(
         self,
@@ -201,11 +225,10 @@ class Gateway:
         record: Invocation,
         downstream: Downstream,
         *,
-        book: VariantBook,
+        found: Found,
         read: OpenAIRequest,
-        component: str,
     ) -> Underway | None:
-        place = self._place_of(book)
+        place = self._place_of(found)
         plain = route.endpoint is None
         assert route.body_kind is not None, "OpenAI routes say how to read their bodies"
         dialect = OpenAI(
@@ -220,18 +243,24 @@ class Gateway:
             place=place,
             body=request.body,
             dialect=dialect,
-            request=openai_request(book, read, names_endpoint=plain, component=component),
+            request=openai_request(
+                found.book, read, names_endpoint=plain, component=found.component, adapter=found.adapter
+            ),
             first_byte_ns=self._desk.first_byte_openai_ns,
             path=route.upstream_path,
             names_model=plain,
             explain=EXPLAIN in request.headers,
         )
-        return self._start(request, book, plan, record, downstream)
+        return self._start(request, found.book, plan, record, downstream)
 
     def _start(
         self, request: Request, book: VariantBook, plan: Plan, record: Invocation, downstream: Downstream
     ) -> Underway | None:
         record.endpoint = book.endpoint
+        record.variant = book.name
+        asked = plan.request
+        record.component = asked.component
+        record.adapter = asked.adapter
         exchange = Exchange(
             desk=self._desk,
             book=book,
@@ -241,6 +270,11 @@ class Gateway:
             keep_alive=request.keep_alive,
             chunks_allowed=request.chunks_allowed,
         )
+        if asked.adapter:
+            plan.adapter_loaded = not is_cold(book, asked.component, asked.adapter)
+            if not plan.adapter_loaded and (wait := self.waits.begin(exchange, book, plan)) is not None:
+                plan.adapter_loaded = True
+                return wait
         exchange.start()
         return None if exchange.over else exchange
 
@@ -264,8 +298,7 @@ class Gateway:
         principal = self._authenticator.plain(request.headers, self._desk.clock.wall_s())
         if isinstance(principal, Failure):
             return principal
-        serving = [book.name for book in self._desk.router.endpoints.values() if book.in_service]
-        _send(request, downstream, 200, b"application/json", model_list(sorted(serving)))
+        _send(request, downstream, 200, b"application/json", model_list(invocable(self._desk.router)))
         return None
 
     def _healthz(self, request: Request, route: Route, record: Invocation, downstream: Downstream) -> None:
@@ -289,32 +322,16 @@ class Gateway:
         signed = SignedRequest(request.method, request.path, request.query, request.headers, request.body)
         return self._authenticator.native(signed, self._desk.clock.wall_s())
 
-    def _find(self, name: str, component: str | None, target_variant: str | None) -> VariantBook | Failure:
-        router = self._desk.router
-        account = self._place.account
-        endpoint = router.endpoints.get(name)
-        if endpoint is None:
-            return texts.endpoint_not_found(name, account)
-        if component is not None:
-            return texts.component_not_allowed()
-        book = router.choose_variant(endpoint, target_variant)
-        if book is not None:
-            return book
-        if target_variant is not None and endpoint.variants:
-            known = ", ".join(sorted(endpoint.variant_names()))
-            text = f"Variant {target_variant} not found on endpoint {name} of account {account}"
-            return Failure(Problem.BAD_REQUEST, f"{text}; it has: {known}.")
-        return Failure(Problem.NO_CAPACITY, f"Endpoint {name} has no instance in service yet.")
-
-    def _place_of(self, book: VariantBook) -> Place:
-        place = self._places.get(book.endpoint)
+    def _place_of(self, found: Found) -> Place:
+        at = (found.book.endpoint, found.component)
+        place = self._places.get(at)
         if place is None:
-            place = Place(self._place.region, self._place.account, book.endpoint)
-            self._places[book.endpoint] = place
+            place = Place(self._place.region, self._place.account, found.book.endpoint, found.component)
+            self._places[at] = place
         return place
 
     def _endpoints_told(self) -> str:
-        names = sorted(self._desk.router.endpoints)
+        names = [name for name, _ in invocable(self._desk.router)]
         if not names:
             return "there is none yet"
         return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
@@ -369,9 +386,16 @@ def _characters_max(router: Router) -> int:
     return max((maxsize if book.wants_chain else book.prefix_length for book in books), default=0)
 
 
-def model_list(endpoints: list[str]) -> bytes:
-    """Return OpenAI's list of models: one per endpoint."""
-    models = [{"id": name, "object": "model", "created": 0, "owned_by": "warmroute"} for name in endpoints]
+def model_list(invocable: list[tuple[str, str]]) -> bytes:
+    """Return OpenAI's list of models: endpoints, and the components and adapters of others.
+
+    Source: vLLM's list, which names an adapter's base as ``parent``.
+    """
+    models = [
+        {"id": name, "object": "model", "created": 0, "owned_by": "warmroute"}
+        | ({"parent": parent} if parent else {})
+        for name, parent in invocable
+    ]
     return msgspec.json.encode({"object": "list", "data": models})
 
 

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from warmroute.core.decision import RoutingRequest
 from warmroute.dataplane.dialects import Dialect
+from warmroute.dataplane.sessions import SessionCall
 from warmroute.dataplane.telling import Place
 
 
@@ -20,6 +21,8 @@ class Plan(Struct):
         total_ns: How long the answer may take as a whole; None for no bound.
         names_model: ``model`` in the body names our endpoint, and is replaced by the instance's own.
         explain: The answer carries a decision receipt.
+        adapter_loaded: The adapter that it asks for was loaded when it began; a copy without it is of no use.
+        session: What the answer says of sessions concerns this one; None for calls without one.
     """
 
     place: Place
@@ -31,3 +34,5 @@ class Plan(Struct):
     total_ns: int | None = None
     names_model: bool = False
     explain: bool = False
+    adapter_loaded: bool = False
+    session: SessionCall | None = None

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from warmroute.core.decision import NEW_SESSION, Assigned, Refusal
+from warmroute.core.decision import NEW_SESSION, Assigned, Refusal, RoutingRequest
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import FailureCause, Invocation
+from warmroute.core.fleet import Target
 from warmroute.observe.receipt import receipt
 from warmroute.routing.explain import foreseen
 from warmroute.wire import texts
@@ -14,43 +15,70 @@ from warmroute.wire.headers import HeaderList
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What SageMaker's words have to name: where we are and which endpoint was called."""
+    """What SageMaker's words have to name: where we are, and what was called.
+
+    Attributes:
+        region: AWS Region.
+        account: Twelve digits.
+        endpoint: Its name.
+        component: Inference component whose copies serve the call, or ``""``.
+    """
 
     region: str
     account: str
     endpoint: str
+    component: str = ""
+
+    def container(self, target: Target) -> str:
+        """Return what SageMaker's words call the server that answered.
+
+        Choice: on endpoints of components, where SageMaker has an opaque id, it is that of the copy.
+        """
+        return target.target_id if self.component else texts.CONTAINER
 
 
-def model_answered(status: int, body: bytes, place: Place) -> Failure:
+def model_answered(status: int, body: bytes, place: Place, target: Target) -> Failure:
     """Return the failure that quotes a model server's own error answer."""
     text = body.decode("utf-8", "replace")
     return texts.model_error(
-        status, text, region=place.region, account=place.account, endpoint=place.endpoint
-    )
+        status, text, region=place.region, account=place.account, endpoint=place.endpoint,
+        component=place.component, container=place.container(target),
+    )  # fmt: skip
 
 
-def told(cause: FailureCause, detail: str, place: Place) -> Failure:
+def told(cause: FailureCause, detail: str, place: Place, target: Target) -> Failure:
     """Return the failure of an attempt that is not made again.
 
     Args:
         cause: How it failed; a complete answer with a 5xx status is told by `model_answered` instead.
         detail: For people.
         place: For SageMaker's words.
+        target: Where the attempt was made.
     """
     match cause:
         case FailureCause.CONNECT_FAILED | FailureCause.STALE_CONNECTION | FailureCause.LOADING:
             return Failure(Problem.INSTANCE_UNREACHABLE, f"No instance could be reached: {detail}.")
         case FailureCause.FIRST_BYTE_TIMEOUT | FailureCause.IDLE_TIMEOUT | FailureCause.TOTAL_TIMEOUT:
-            return texts.model_timeout(region=place.region, account=place.account, endpoint=place.endpoint)
+            return texts.model_timeout(
+                region=place.region, account=place.account, endpoint=place.endpoint,
+                component=place.component, container=place.container(target),
+            )  # fmt: skip
         case FailureCause.CLOSED | FailureCause.BROKEN | FailureCause.MALFORMED:
-            return texts.model_died(region=place.region, account=place.account, endpoint=place.endpoint)
+            return texts.model_died(
+                region=place.region, account=place.account, endpoint=place.endpoint,
+                component=place.component, container=place.container(target),
+            )  # fmt: skip
         case FailureCause.SERVER_ERROR:
             raise AssertionError("an answer with a 5xx status is told as the model's error")
         case _:
             assert_never(cause)
 
 
-def refused(refusal: Refusal, place: Place, after: tuple[FailureCause, str] | None) -> Failure:
+Before = tuple[FailureCause, str, Target]
+"""How an attempt failed, for people too, and where."""
+
+
+def refused(refusal: Refusal, place: Place, after: Before | None) -> Failure:
     """Return the failure of an invocation that no target could take.
 
     Args:
@@ -68,9 +96,11 @@ def refused(refusal: Refusal, place: Place, after: tuple[FailureCause, str] | No
             return _session_refused(refusal, place)
         case Refusal.ALL_EJECTED | Refusal.ALL_TRIED | Refusal.SESSION_UNAVAILABLE:
             if after is not None:
-                return told(*after, place)
+                cause, detail, target = after
+                return told(cause, detail, place, target)
+            what = f"copy of inference component {place.component}" if place.component else "instance"
             whose = (
-                f"Every instance of endpoint {place.endpoint} failed recently; they are tried again shortly."
+                f"Every {what} of endpoint {place.endpoint} failed recently; they are tried again shortly."
             )
             if refusal is Refusal.SESSION_UNAVAILABLE:
                 whose = (
@@ -104,6 +134,12 @@ def no_openai_shape() -> Failure:
         "route: a JSON object with 'messages' (chat), 'prompt' (completion) or 'input' (embedding). It is "
         "none of these.",
     )
+
+
+def adapter_out_of_reach(request: RoutingRequest) -> Failure:
+    """Return the failure of an invocation whose adapter was loaded, but where no attempt came through."""
+    why = "the copies that have it cannot be reached"
+    return texts.adapter_not_ready(request.adapter, request.component, why)
 
 
 def explained(decision: Assigned | None, record: Invocation) -> HeaderList:

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.limits import PREFIX_AWARE_ID_CHARACTERS_MAX
 from warmroute.wire.headers import HeaderList, Headers, ascii_bytes, text
+from warmroute.wire.texts import log_group
 
 EVENT_STREAM: Final = b"application/vnd.amazon.eventstream"
 """Content type of every response stream."""
@@ -238,6 +239,11 @@ _STREAM_ANSWER: Final = {
 _SESSION_HEADER: Final = b"x-amzn-sagemaker-session-id"
 
 
+def invoked_variant(variant: str) -> tuple[bytes, bytes]:
+    """Return the field that says which variant served a call."""
+    return b"x-Amzn-Invoked-Production-Variant", variant.encode("ascii")
+
+
 def response_headers(upstream: HeaderList, variant: str, streaming: bool) -> HeaderList:  # noqa: FBT001
     """Return the fields of a successful answer.
 
@@ -250,7 +256,7 @@ def response_headers(upstream: HeaderList, variant: str, streaming: bool) -> Hea
         Without framing and the request id. A new session is announced by containers in two
         spellings, and both become ``X-Amzn-SageMaker-New-Session-Id``.
     """
-    fields: HeaderList = [(b"x-Amzn-Invoked-Production-Variant", variant.encode("ascii"))]
+    fields: HeaderList = [invoked_variant(variant)]
     if streaming:
         fields.append((b"Content-Type", EVENT_STREAM))
     names = _STREAM_ANSWER if streaming else _ANSWER
@@ -268,7 +274,7 @@ def response_headers(upstream: HeaderList, variant: str, streaming: bool) -> Hea
 
 
 def error(
-    failure: Failure, request_id: str, *, region: str, account: str, endpoint: str
+    failure: Failure, request_id: str, *, region: str, account: str, endpoint: str, component: str = ""
 ) -> tuple[int, HeaderList, bytes]:
     """Spell a failure as the native routes do.
 
@@ -278,6 +284,7 @@ def error(
         region: For the ARN of the logs.
         account: Twelve digits.
         endpoint: Name from the path; may be empty where there is none.
+        component: Inference component that was invoked, or ``""``.
 
     Returns:
         HTTP status, fields without framing, and body. boto3 takes the code from
@@ -296,7 +303,7 @@ def error(
         client_error = 400 <= failure.original_status < 500
         body = {
             "ErrorCode": "CLIENT_ERROR_FROM_MODEL" if client_error else "INTERNAL_FAILURE_FROM_MODEL",
-            "LogStreamArn": f"arn:aws:logs:{region}:{account}:log-group:/aws/sagemaker/Endpoints/{endpoint}",
+            "LogStreamArn": f"arn:aws:logs:{region}:{account}:log-group:{log_group(endpoint, component)}",
             "Message": failure.message,
             "OriginalMessage": failure.original_body,
             "OriginalStatusCode": failure.original_status,

@@ -7,6 +7,9 @@ from warmroute.core.errors import ERRORS, MEANINGS, ConfigurationError, ErrorRow
 BOTO3_SENDS_AGAIN = {408, 429, 500, 502, 503, 504, 509}
 OPENAI_SENDS_AGAIN = {408, 409, 429, *range(500, 600)}
 
+# SageMaker's own for what is nobody's fault; with its code ModelNotReadyException, boto3 sends no 429 again.
+SAGEMAKERS = {Problem.NO_COPY: 400, Problem.ADAPTER_NOT_READY: 429}
+
 # AWS services answer with these too, and no service model lists them.
 COMMON_CODES = {
     "InvalidSignatureException",
@@ -45,7 +48,7 @@ def test_a_retry_is_suggested_only_when_nothing_ran_and_the_answer_is_503(proble
     row = ERRORS[problem]
     if row.retry_after_s is not None:
         assert not row.may_have_run
-        assert (row.status, row.openai_status) == (503, 503)
+        assert (row.status, row.openai_status) == (SAGEMAKERS.get(problem, 503), 503)
         assert row.retry_after_s >= 1
 
 
@@ -53,6 +56,9 @@ def test_a_retry_is_suggested_only_when_nothing_ran_and_the_answer_is_503(proble
 def test_the_status_says_whose_fault_it_is(problem):
     row = ERRORS[problem]
     by_the_caller = row.fault is Fault.CALLER
+    if problem in SAGEMAKERS:
+        assert (row.status, by_the_caller) == (SAGEMAKERS[problem], False)
+        return
     assert (400 <= row.status < 500 and row.status != 424) is by_the_caller
     assert (400 <= row.openai_status < 500 and row.openai_status != 424) is by_the_caller
 

@@ -115,7 +115,7 @@ def test_a_native_stream_is_framed_and_says_what_it_carries():
 def test_natively_no_error_of_a_model_goes_through_as_it_is(kind, status):
     dialect = native(kind)
     assert not dialect.relays_error(status)
-    told, fields, body = dialect.error(dialect.model_failure(status, b"words"))
+    told, fields, body = dialect.error(dialect.model_failure(status, b"words", target("i-1")), "v")
     assert told == 424
     assert (b"x-amzn-errortype", b"ModelError") in fields
     assert json.loads(body)["OriginalStatusCode"] == status
@@ -188,7 +188,7 @@ def test_a_4xx_goes_through_on_the_plain_route_only_and_a_5xx_never(status, quot
 @pytest.mark.parametrize(("status", "told"), [(422, 422), (500, 424), (503, 424)])
 def test_a_quoted_error_has_the_models_4xx_and_no_status_that_sdks_send_again(status, told):
     dialect = openai(quotes_errors=True)
-    got, fields, body = dialect.error(dialect.model_failure(status, b"words"))
+    got, fields, body = dialect.error(dialect.model_failure(status, b"words", target("i-1")), "v")
     assert got == told
     assert (b"x-should-retry", b"false") in fields
     assert '"words"' in json.loads(body)["error"]["message"]

@@ -370,12 +370,6 @@ def test_a_native_header_over_its_limit_reaches_nobody(two):
     assert not two.upstreams.calls
 
 
-def test_sessions_are_refused_in_so_many_words(two):
-    client, _ = two.send(headers=[(b"x-amzn-sagemaker-session-id", b"NEW_SESSION")])
-    assert client.status == 400
-    assert "sessions are not supported" in native_error(client)[2]
-
-
 # --- keys ---------------------------------------------------------------------------------------
 
 EIGHT = tuple(target(f"i-{number}") for number in range(8))

@@ -1,10 +1,12 @@
 import pytest
 
+from tests.unit.dataplane.conftest import target
 from warmroute.core.decision import Refusal
 from warmroute.core.errors import Problem
 from warmroute.core.events import FailureCause
 from warmroute.dataplane.telling import Place, model_answered, refused, told
 
+TARGET = target("i-1")
 PLACE = Place(region="eu-west-1", account="123456789012", endpoint="llm")
 TOLD = {
     FailureCause.CONNECT_FAILED: Problem.INSTANCE_UNREACHABLE,
@@ -21,40 +23,40 @@ TOLD = {
 
 @pytest.mark.parametrize(("cause", "problem"), TOLD.items())
 def test_a_failed_attempt_is_told_by_its_cause(cause, problem):
-    assert told(cause, "detail", PLACE).problem is problem
+    assert told(cause, "detail", PLACE, TARGET).problem is problem
 
 
 def test_every_cause_is_told_but_a_whole_answer_with_a_5xx_which_tells_itself():
     assert set(FailureCause) - set(TOLD) == {FailureCause.SERVER_ERROR}
     with pytest.raises(AssertionError, match="told as the model's error"):
-        told(FailureCause.SERVER_ERROR, "", PLACE)
+        told(FailureCause.SERVER_ERROR, "", PLACE, TARGET)
 
 
 @pytest.mark.parametrize("cause", TOLD)
 def test_callers_may_send_again_exactly_where_nothing_ran(cause):
-    assert told(cause, "", PLACE).row.may_have_run is not cause.nothing_ran
+    assert told(cause, "", PLACE, TARGET).row.may_have_run is not cause.nothing_ran
 
 
 def test_an_unreachable_instance_is_told_with_the_detail():
-    message = told(FailureCause.CONNECT_FAILED, "connecting to i-1 failed", PLACE).message
+    message = told(FailureCause.CONNECT_FAILED, "connecting to i-1 failed", PLACE, TARGET).message
     assert message == "No instance could be reached: connecting to i-1 failed."
 
 
 @pytest.mark.parametrize("cause", [FailureCause.IDLE_TIMEOUT, FailureCause.CLOSED])
 def test_sagemakers_words_name_the_place(cause):
-    message = told(cause, "", PLACE).message
+    message = told(cause, "", PLACE, TARGET).message
     assert "/aws/sagemaker/Endpoints/llm in account 123456789012" in message
     assert "https://eu-west-1.console" in message
 
 
 def test_a_models_answer_is_quoted_with_its_status():
-    failure = model_answered(422, b'{"detail": "no"}', PLACE)
+    failure = model_answered(422, b'{"detail": "no"}', PLACE, TARGET)
     assert (failure.problem, failure.original_status) == (Problem.MODEL_ERROR, 422)
     assert failure.original_body == '{"detail": "no"}'
 
 
 def test_a_models_answer_that_is_no_text_is_quoted_as_far_as_it_can_be():
-    assert model_answered(500, b"a\xffb", PLACE).original_body == "a\ufffdb"
+    assert model_answered(500, b"a\xffb", PLACE, TARGET).original_body == "a\ufffdb"
 
 
 def test_without_a_target_there_is_no_capacity():
@@ -72,13 +74,13 @@ def test_where_all_failed_recently_nothing_can_be_reached(refusal):
 
 @pytest.mark.parametrize("refusal", [Refusal.ALL_EJECTED, Refusal.ALL_TRIED])
 def test_after_an_attempt_its_own_failure_is_told(refusal):
-    failure = refused(refusal, PLACE, (FailureCause.CONNECT_FAILED, "connecting to i-1 failed"))
+    failure = refused(refusal, PLACE, (FailureCause.CONNECT_FAILED, "connecting to i-1 failed", TARGET))
     assert "connecting to i-1 failed" in failure.message
 
 
 def test_a_component_without_a_copy_is_told_in_sagemakers_words_with_status_400():
     failure = refused(Refusal.NO_COPY, PLACE, None)
-    assert (failure.problem, failure.row.status) == (Problem.BAD_REQUEST, 400)
+    assert (failure.problem, failure.row.status) == (Problem.NO_COPY, 400)
     assert failure.message.startswith("Inference Component has no capacity to process this request.")
 
 
@@ -86,7 +88,7 @@ def test_a_component_without_a_copy_is_told_in_sagemakers_words_with_status_400(
     ("refusal", "said"),
     [(Refusal.SESSION_UNKNOWN, "is not open"), (Refusal.SESSION_GONE, "is lost: the instance that had it")],
 )
-@pytest.mark.parametrize("after", [None, (FailureCause.CONNECT_FAILED, "refused")])
+@pytest.mark.parametrize("after", [None, (FailureCause.CONNECT_FAILED, "refused", TARGET)])
 def test_a_session_that_is_over_is_the_callers_to_open_anew(refusal, said, after):
     failure = refused(refusal, PLACE, after)
     assert failure.problem is Problem.BAD_REQUEST, "no SDK sends it again by itself"
@@ -98,7 +100,7 @@ def test_a_session_whose_instance_failed_is_worth_trying_again():
     failure = refused(Refusal.SESSION_UNAVAILABLE, PLACE, None)
     assert failure.problem is Problem.INSTANCE_UNREACHABLE
     assert "The instance of endpoint llm that has the session failed recently" in failure.message
-    after = refused(Refusal.SESSION_UNAVAILABLE, PLACE, (FailureCause.LOADING, "i-1 is loading"))
+    after = refused(Refusal.SESSION_UNAVAILABLE, PLACE, (FailureCause.LOADING, "i-1 is loading", TARGET))
     assert "i-1 is loading" in after.message
 
 
@@ -113,5 +115,5 @@ def test_every_refusal_can_be_told():
 
 
 def test_a_fleet_that_emptied_meanwhile_is_told_as_that():
-    failure = refused(Refusal.NO_TARGET, PLACE, (FailureCause.CONNECT_FAILED, "refused"))
+    failure = refused(Refusal.NO_TARGET, PLACE, (FailureCause.CONNECT_FAILED, "refused", TARGET))
     assert failure.problem is Problem.NO_CAPACITY
