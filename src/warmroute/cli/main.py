@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -9,17 +10,19 @@ from typing import Any
 import click
 
 from warmroute import __version__
+from warmroute.cli.failure import EXIT_INTERRUPTED, EXIT_MISTAKE, CommandFailed
 from warmroute.core.errors import ConfigurationError
 
 COMMANDS = {
     "serve": "Run warmroute in the foreground.",
+    "endpoints": "List, describe, scale, drain and watch endpoints.",
+    "models": "List and describe models; fetch weights.",
+    "components": "List, describe and scale inference components.",
     "demo": "Compare routing strategies on four real model servers.",
     "simulate": "Compare routing policies in virtual time.",
-    "models": "Show and fetch the models of the image warmroute/llama.cpp.",
     "config": "Check the settings, or print a reference page.",
 }
 """Each is ``warmroute.cli.<name>.<name>``, imported when it is called."""
-EXIT_MISTAKE = 2
 
 
 class _Commands(click.Group):
@@ -44,12 +47,18 @@ class _Commands(click.Group):
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(EXIT_MISTAKE)
+        except CommandFailed as error:
+            _fail(error.format_message(), error.status)
         except click.ClickException as error:
             _fail(error.format_message())
         except ConfigurationError as error:
             _fail(str(error))
-        except click.Abort:
-            sys.exit(130)
+        except (click.Abort, KeyboardInterrupt):
+            sys.exit(EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            # Whoever read has read enough, as head does; what is left has nowhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
         sys.exit(result if isinstance(result, int) else 0)
 
 
@@ -68,6 +77,6 @@ def main() -> None:
     """Route requests to your own LLM servers, SageMaker-compatible and prefix-aware."""
 
 
-def _fail(text: str) -> None:
+def _fail(text: str, status: int = EXIT_MISTAKE) -> None:
     click.echo(f"warmroute: {' '.join(text.split())}", err=True)
-    sys.exit(EXIT_MISTAKE)
+    sys.exit(status)

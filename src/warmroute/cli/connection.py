@@ -1,0 +1,68 @@
+"""What every command that talks to a server takes: where it is, with which credentials, and ``--json``."""
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmroute.cli.api import Api
+from warmroute.cli.server import Server
+
+Command = Callable[..., Any]
+
+
+def connected(function: Command) -> Command:
+    """Give a command the options that find the server; its first argument is the ``Api`` they lead to."""
+
+    @functools.wraps(function)
+    def with_api(*, endpoint_url: str | None, config: Path | None, profile: str | None, **given: Any) -> Any:
+        return function(Api(Server(endpoint_url=endpoint_url, config=config, profile=profile)), **given)
+
+    options: tuple[Callable[[Command], Command], ...] = (
+        click.option("--profile", metavar="NAME", help="Profile in the AWS files whose credentials sign."),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            help="Settings file that says where the server is [./warmroute.toml].",
+        ),
+        click.option(
+            "--endpoint-url",
+            metavar="URL",
+            help="The server's public listener [WARMROUTE_ENDPOINT_URL, else as the settings say].",
+        ),
+    )
+    command: Command = with_api
+    for option in options:
+        command = option(command)
+    return command
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the API's own answer.")
+"""Whether a command prints the answer as it is."""
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print an answer: JSON, indented by two, members in the server's order."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is taken away.
+
+    Args:
+        question: Ends with a question mark.
+        yes: Of ``--yes``: do not ask.
+
+    Raises:
+        click.UsageError: Nobody can be asked.
+        click.Abort: The answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} There is no terminal to ask on: say --yes.")
+    click.confirm(question, abort=True)
