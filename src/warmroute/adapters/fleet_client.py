@@ -163,7 +163,7 @@ class FleetClient:
             present = {
                 target.target_id
                 for endpoint in fleet.endpoints
-                for variant in endpoint.variants
+                for variant in endpoint.all_variants
                 for target in variant.targets
             }
             self._reports = {key: report for key, report in self._reports.items() if key in present}

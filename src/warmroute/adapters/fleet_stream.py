@@ -211,7 +211,7 @@ class FleetServer:
         present = {
             target.target_id
             for endpoint in self._fleet.endpoints
-            for variant in endpoint.variants
+            for variant in endpoint.all_variants
             for target in variant.targets
         }
         link.reports = {key: report for key, report in link.reports.items() if key in present}

@@ -109,5 +109,5 @@ def instance_document(
 def _targets(record: InstanceRecord, fleet: Fleet | None) -> Iterator[Target]:
     for endpoint in fleet.endpoints if fleet is not None else ():
         if endpoint.name == record.endpoint:
-            for variant in endpoint.variants:
+            for variant in endpoint.all_variants:
                 yield from (one for one in variant.targets if str(one.target_id) == record.instance_id)

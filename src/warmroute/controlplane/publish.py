@@ -1,7 +1,8 @@
 """Records and facts as the fleet that routers get."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warmroute.controlplane.ports import InstanceFact
 from warmroute.core.fleet import (
@@ -15,16 +16,18 @@ from warmroute.core.fleet import (
     TargetState,
     Variant,
 )
-from warmroute.core.ids import InstanceId, TargetId, VariantName
+from warmroute.core.ids import InstanceId, TargetId
 from warmroute.resources.lifecycle import EndpointStatus
 from warmroute.resources.planner import Rules
 from warmroute.resources.records import EndpointRecord, InstanceRecord, InstanceState, Launch, VariantRecord
+from warmroute.resources.rollout import Group, Shown, shown
 
 _SERVING = (
     EndpointStatus.CREATING,
     EndpointStatus.IN_SERVICE,
     EndpointStatus.UPDATING,
     EndpointStatus.ROLLING_BACK,
+    EndpointStatus.UPDATE_ROLLBACK_FAILED,
 )
 _STATES = {
     InstanceState.IN_SERVICE: TargetState.IN_SERVICE,
@@ -41,12 +44,14 @@ class Identity:
         account: Twelve digits.
         access_keys: As declared.
         api_keys: As declared.
+        session_key: Secret that routers sign the ids of sessions with.
     """
 
     region: str
     account: str
     access_keys: tuple[AccessKey, ...] = ()
     api_keys: tuple[ApiKey, ...] = ()
+    session_key: str = field(default="", repr=False)
 
 
 def build_fleet(
@@ -79,6 +84,7 @@ def build_fleet(
         access_keys=identity.access_keys,
         api_keys=identity.api_keys,
         routers=routers,
+        session_key=identity.session_key,
     )
 
 
@@ -88,37 +94,51 @@ def _endpoint(
     facts: Mapping[InstanceId, InstanceFact],
     rules: Rules,
 ) -> Endpoint:
-    variants = endpoint.active.variants if endpoint.active is not None else ()
-    by_group = {variant.group: variant for variant in variants}
-    groups = [variant.group for variant in variants]
+    serving = Counter(record.group for record in instances if record.state is InstanceState.IN_SERVICE)
+    by_group = {one.variant.group: one for one in shown(endpoint, serving)}
+    shadow = _shadow(endpoint)
     # Revisions that an update took away have instances until those are drained, and no share any more.
-    groups += sorted({record.group for record in instances} - set(groups))
+    left = {record.group for record in instances} - set(by_group)
+    if shadow is not None:
+        left.discard(shadow.variant.group)
+
+    def described(group: Group, one: Shown | None) -> Variant:
+        variant = one.variant if one is not None else None
+        targets = [
+            _target(record, variant, facts[record.instance_id], rules)
+            for record in sorted(instances, key=lambda record: record.instance_id)
+            if record.group == group
+        ]
+        return _variant(group, one, targets)
+
     return Endpoint(
         name=endpoint.name,
         in_service=endpoint.active is not None and endpoint.status in _SERVING,
-        variants=tuple(
-            _variant(
-                group,
-                by_group.get(group),
-                [
-                    _target(record, by_group.get(group), facts[record.instance_id], rules)
-                    for record in sorted(instances, key=lambda record: record.instance_id)
-                    if record.group == group
-                ],
-            )
-            for group in groups
-        ),
+        variants=tuple(described(group, by_group.get(group)) for group in (*by_group, *sorted(left))),
+        shadow=described(shadow.variant.group, shadow) if shadow is not None else None,
     )
 
 
-def _variant(group: tuple[VariantName, int], variant: VariantRecord | None, targets: list[Target]) -> Variant:
+def _shadow(endpoint: EndpointRecord) -> Shown | None:
+    """Return the shadow variant with the part of the invocations that it gets copies of.
+
+    Choice: its weight over that of the production variant, at most 1; nothing while that one's is 0.
+    """
+    active = endpoint.active
+    if active is None or active.shadow is None:
+        return None
+    total = sum(variant.weight for variant in active.variants)
+    return Shown(active.shadow, min(active.shadow.weight / total, 1.0) if total > 0 else 0.0)
+
+
+def _variant(group: Group, one: Shown | None, targets: list[Target]) -> Variant:
     return Variant(
         name=group[0],
         revision=group[1],
-        weight=variant.weight if variant is not None else 0.0,
-        routing=(variant.routing if variant is not None else None) or Routing(),
+        weight=one.variant.weight if one is not None else 0.0,
+        routing=(one.variant.routing if one is not None else None) or Routing(),
         targets=tuple(targets),
-        share=1.0 if variant is not None else 0.0,
+        share=one.share if one is not None else 0.0,
     )
 
 

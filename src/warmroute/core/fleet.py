@@ -158,6 +158,11 @@ class Endpoint:
     shadow: Variant | None = None
     carries_components: bool = False
 
+    @property
+    def all_variants(self) -> tuple[Variant, ...]:
+        """Production variants, then the shadow: all that have targets."""
+        return self.variants if self.shadow is None else (*self.variants, self.shadow)
+
 
 @dataclass(frozen=True, slots=True)
 class AccessKey:

@@ -26,17 +26,18 @@ MOVES: dict[EndpointStatus, frozenset[EndpointStatus]] = {
     _S.CREATING: frozenset({_S.IN_SERVICE, _S.FAILED}),
     _S.IN_SERVICE: frozenset({_S.UPDATING, _S.DELETING}),
     _S.UPDATING: frozenset({_S.IN_SERVICE, _S.ROLLING_BACK}),
-    _S.ROLLING_BACK: frozenset({_S.IN_SERVICE}),
+    _S.ROLLING_BACK: frozenset({_S.IN_SERVICE, _S.UPDATE_ROLLBACK_FAILED}),
     _S.FAILED: frozenset({_S.DELETING}),
     _S.DELETING: frozenset(),
     _S.OUT_OF_SERVICE: frozenset(),
     _S.SYSTEM_UPDATING: frozenset(),
-    _S.UPDATE_ROLLBACK_FAILED: frozenset(),
+    _S.UPDATE_ROLLBACK_FAILED: frozenset({_S.UPDATING, _S.DELETING}),
 }
 """From each status, those that may follow; a deleted endpoint's record goes away.
 
-The last three are SageMaker's and never entered here: nothing updates an endpoint unasked, and a
-rollback only drops instances that never served, so it cannot fail."""
+OutOfService and SystemUpdating are SageMaker's and never entered here: nothing updates an endpoint
+unasked. UpdateRollbackFailed follows only the rollback of a rolling update whose old instances do not
+come back: all other rollbacks start nothing. It serves with what it has; UpdateEndpoint repairs it."""
 
 CHANGING = frozenset({_S.CREATING, _S.UPDATING, _S.SYSTEM_UPDATING, _S.ROLLING_BACK, _S.DELETING})
 """An endpoint in one of these takes no update and no deletion."""

@@ -4,12 +4,15 @@ Called again and again, by time and by every change; each call starts from the r
 a crash between any two actions costs nothing but the time until the next call.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from warmroute.core import limits
-from warmroute.core.ids import InstanceId, VariantName
+from warmroute.core.ids import InstanceId
 from warmroute.core.machines import Image, InstanceType, ProviderKind
+from warmroute.resources.alarms import AlarmState
+from warmroute.resources.deployment import alarm_names, execution_s_max
 from warmroute.resources.instances import Failed, Observed, advance
 from warmroute.resources.lifecycle import EndpointStatus, move
 from warmroute.resources.records import (
@@ -19,10 +22,21 @@ from warmroute.resources.records import (
     InstanceRecord,
     InstanceState,
     Launch,
+    RolloutPhase,
     VariantRecord,
 )
-
-Group = tuple[VariantName, int]
+from warmroute.resources.rollout import (
+    Group,
+    give_up_going_back,
+    go_back,
+    go_on,
+    shifted,
+    shown,
+    switched,
+    turn_back,
+    waits_for,
+    wanted,
+)
 
 _LIVE = (InstanceState.STARTING, InstanceState.IN_SERVICE)
 _WITH_INSTANCES = (
@@ -30,6 +44,7 @@ _WITH_INSTANCES = (
     EndpointStatus.IN_SERVICE,
     EndpointStatus.UPDATING,
     EndpointStatus.ROLLING_BACK,
+    EndpointStatus.UPDATE_ROLLBACK_FAILED,
 )
 
 
@@ -78,6 +93,7 @@ class World:
         acked_version: Every live router decides with this fleet or a later one.
         since_s: When this process made its first plan, epoch seconds: nothing it had no time for is late.
         new_id: Makes instance ids.
+        alarms: How each declared alarm stands, by name.
     """
 
     observed: Mapping[InstanceId, Observed]
@@ -87,6 +103,7 @@ class World:
     acked_version: int
     since_s: float
     new_id: Callable[[], InstanceId]
+    alarms: Mapping[str, AlarmState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +133,15 @@ def plan(endpoint: EndpointRecord, instances: tuple[InstanceRecord, ...], world:
         rules: Declarations and bounds.
     """
     records, failures = _advance(instances, world, rules)
-    endpoint = _abort(endpoint, records, failures, world.now_s)
-    endpoint = _switch(endpoint, records)
+    endpoint = _abort(endpoint, records, failures, world)
+    endpoint = _go_on(endpoint, records, world)
     endpoint = _confirm(endpoint, records, world)
     records = _fit(endpoint, records, failures, world, rules)
     records = [record for record in records if not _is_gone(record, world)]
     if endpoint.status is EndpointStatus.DELETING and not records:
         return Plan(endpoint=None, instances=())
-    records = [_mark_served(record, endpoint) for record in records]
+    serving = _serving(records)
+    records = [_mark_served(record, endpoint, serving) for record in records]
     present = {record.instance_id for record in records}
     return Plan(
         endpoint=endpoint,
@@ -175,23 +193,34 @@ def _advance(
     return records, failures
 
 
+def _serving(records: list[InstanceRecord]) -> Counter[Group]:
+    """Return how many instances of each variant and revision are in service."""
+    return Counter(record.group for record in records if record.state is InstanceState.IN_SERVICE)
+
+
 def _abort(
-    endpoint: EndpointRecord, records: list[InstanceRecord], failures: list[Failed], now_s: float
+    endpoint: EndpointRecord, records: list[InstanceRecord], failures: list[Failed], world: World
 ) -> EndpointRecord:
-    """Give up a deployment whose instances cannot be had."""
+    """Give up a deployment that cannot be finished or must not be, or the rollback of one."""
     pending = endpoint.pending
-    if pending is None or endpoint.status not in (EndpointStatus.CREATING, EndpointStatus.UPDATING):
+    if pending is None:
         return endpoint
-    reason = _why_hopeless(endpoint, pending, records, failures, now_s)
+    if endpoint.status is EndpointStatus.ROLLING_BACK:
+        return _give_up(endpoint, records, failures, world)
+    if endpoint.status not in (EndpointStatus.CREATING, EndpointStatus.UPDATING):
+        return endpoint
+    reason = _why_hopeless(endpoint, pending, records, failures, world)
+    reason = reason or _why_to_turn_back(endpoint, pending, failures, world)
     if reason is None:
         return endpoint
     creating = endpoint.status is EndpointStatus.CREATING
+    if not creating:
+        endpoint = turn_back(endpoint, _serving(records))
     return replace(
         endpoint,
         status=move(endpoint.status, EndpointStatus.FAILED if creating else EndpointStatus.ROLLING_BACK),
-        pending=endpoint.pending if creating else None,
         failure_reason=reason[: limits.FAILURE_REASON_CHARACTERS_MAX],
-        modified_s=now_s,
+        modified_s=world.now_s,
     )
 
 
@@ -200,74 +229,122 @@ def _why_hopeless(
     pending: Deployment,
     records: list[InstanceRecord],
     failures: list[Failed],
-    now_s: float,
+    world: World,
 ) -> str | None:
-    groups = {variant.group for variant in pending.variants}
+    """Return why the instances of a deployment cannot be had; None as long as they may."""
+    groups = {variant.group for variant in pending.all_variants}
     fatal = next((one for one in failures if one.fatal and one.record.group in groups), None)
     if fatal is not None:
         return fatal.reason
-    if all(_has_all(variant, endpoint.active, records) for variant in pending.variants):
+    serving, shifting = _serving(records), shifted(endpoint) is not None
+    if not shifting and all(serving[group] >= count for group, count in waits_for(endpoint).items()):
         return None
+    before = {variant.group for variant in endpoint.active.all_variants} if endpoint.active else set()
     for record in records:
         # A server that is not ours and stopped answering is waited for without end, an update is not.
         lost = record.state is InstanceState.STARTING and record.in_service_s is not None
-        if lost and record.group in groups and now_s >= pending.started_s + record.startup_s:
+        # With a share of the traffic on it, not even that long.
+        late = world.now_s >= pending.started_s + record.startup_s or (
+            shifting and record.group not in before
+        )
+        if lost and late and record.group in groups:
             return f"An instance of production variant {record.variant} has stopped answering health checks."
     return None
 
 
-def _switch(endpoint: EndpointRecord, records: list[InstanceRecord]) -> EndpointRecord:
-    """Let the pending deployment serve, once every instance it adds is in service."""
-    if endpoint.pending is None or endpoint.status not in (EndpointStatus.CREATING, EndpointStatus.UPDATING):
-        return endpoint
-    ready = all(_has_all(variant, endpoint.active, records) for variant in endpoint.pending.variants)
-    if not ready:
-        return endpoint
-    return replace(endpoint, active=endpoint.pending, pending=None, awaits=UNSTAMPED)
+def _why_to_turn_back(
+    endpoint: EndpointRecord, pending: Deployment, failures: list[Failed], world: World
+) -> str | None:
+    """Return why a deployment has to be rolled back although its instances can be had."""
+    rollout = endpoint.rollout
+    terminating = rollout is not None and rollout.phase is RolloutPhase.TERMINATING
+    bound = execution_s_max(pending.policy)
+    late = bound is not None and world.now_s >= pending.started_s + bound
+    if late and not terminating and endpoint.status is EndpointStatus.UPDATING:
+        return f"The deployment took longer than MaximumExecutionTimeoutInSeconds, {bound:g} s."
+    if terminating or shifted(endpoint) is None:
+        return None
+    for name in alarm_names(pending.policy):
+        if world.alarms.get(name) is AlarmState.ALARM:
+            return f"Alarm {name} of AutoRollbackConfiguration is in state ALARM."
+    before = {variant.group for variant in endpoint.active.all_variants} if endpoint.active else set()
+    groups = {variant.group for variant in pending.variants} - before
+    ended = (one for one in failures if one.record.group in groups and one.record.in_service_s is not None)
+    return next((one.reason for one in ended), None)
 
 
-def _has_all(variant: VariantRecord, active: Deployment | None, records: list[InstanceRecord]) -> bool:
-    old = active.variant(variant.name) if active is not None else None
-    if old is not None and old.group == variant.group and variant.count <= old.count:
-        return True  # It adds none; one that happens to be replaced must not hold up a change of strategy.
-    serving = [r for r in records if r.group == variant.group and r.state is InstanceState.IN_SERVICE]
-    return len(serving) >= variant.count
+def _give_up(
+    endpoint: EndpointRecord, records: list[InstanceRecord], failures: list[Failed], world: World
+) -> EndpointRecord:
+    """Give up a rollback whose old instances do not come back, once no new one has their place any more."""
+    assert endpoint.active is not None, "only an endpoint that served can roll back"
+    old = {variant.group for variant in endpoint.active.variants}
+    failed = next(
+        (one for one in failures if one.record.group in old and one.attempts >= limits.INSTANCE_ATTEMPTS_MAX),
+        None,
+    )
+    leaving = (InstanceState.DRAINING, InstanceState.STOPPING)
+    if failed is None or any(r.state in leaving and r.group not in old for r in records):
+        return endpoint
+    reason = f"{endpoint.failure_reason or ''} The rollback failed: {failed.reason}".strip()
+    return replace(
+        give_up_going_back(endpoint, _serving(records)),
+        status=move(endpoint.status, EndpointStatus.UPDATE_ROLLBACK_FAILED),
+        failure_reason=reason[: limits.FAILURE_REASON_CHARACTERS_MAX],
+        modified_s=world.now_s,
+    )
+
+
+def _go_on(endpoint: EndpointRecord, records: list[InstanceRecord], world: World) -> EndpointRecord:
+    """Take a deployment further: to its next step, or to its end once all it adds is in service."""
+    serving = _serving(records)
+    if endpoint.pending is None:
+        return endpoint
+    match endpoint.status:
+        case EndpointStatus.ROLLING_BACK:
+            return go_back(endpoint, serving)
+        case EndpointStatus.UPDATING if endpoint.rollout is not None:
+            return go_on(endpoint, serving, now_s=world.now_s, acked=_is_acked(endpoint, world))
+        case EndpointStatus.CREATING | EndpointStatus.UPDATING:
+            ready = all(serving[group] >= count for group, count in waits_for(endpoint).items())
+            return switched(endpoint) if ready else endpoint
+        case _:
+            return endpoint
+
+
+def _is_acked(endpoint: EndpointRecord, world: World) -> bool:
+    """Return whether every router knows what the endpoint awaits; False when it awaits nothing."""
+    return endpoint.awaits not in (None, UNSTAMPED) and world.acked_version >= (endpoint.awaits or 0)
 
 
 def _confirm(endpoint: EndpointRecord, records: list[InstanceRecord], world: World) -> EndpointRecord:
     """Call an endpoint InService when every router knows its variants, or its rollback has left nothing."""
     match endpoint.status:
         case EndpointStatus.CREATING | EndpointStatus.UPDATING:
-            done = endpoint.awaits not in (None, UNSTAMPED) and world.acked_version >= (endpoint.awaits or 0)
+            done = endpoint.rollout is None and _is_acked(endpoint, world)
         case EndpointStatus.ROLLING_BACK:
-            done = not any(_of_rollback(record, endpoint, world) for record in records)
+            known = endpoint.awaits is None or _is_acked(endpoint, world)
+            left = any(_of_rollback(record, endpoint, world) for record in records)
+            done = endpoint.rollout is None and known and not left
         case _:
             done = False
     if not done:
         return endpoint
-    status = move(endpoint.status, EndpointStatus.IN_SERVICE)
-    return replace(endpoint, status=status, awaits=None, modified_s=world.now_s)
+    repairs = endpoint.status is EndpointStatus.ROLLING_BACK and endpoint.mixed
+    after = EndpointStatus.UPDATE_ROLLBACK_FAILED if repairs else EndpointStatus.IN_SERVICE
+    return replace(endpoint, status=move(endpoint.status, after), awaits=None, modified_s=world.now_s)
 
 
 def _of_rollback(record: InstanceRecord, endpoint: EndpointRecord, world: World) -> bool:
-    assert endpoint.active is not None, "only an endpoint that served can roll back"
-    wanted = any(variant.group == record.group for variant in endpoint.active.variants)
-    leftover = not record.served and (not wanted or record.state is InstanceState.STOPPING)
+    leftover = not record.served and (
+        record.group not in wanted(endpoint) or record.state is InstanceState.STOPPING
+    )
     return leftover and not _is_gone(record, world)
 
 
 def _wanted(endpoint: EndpointRecord) -> dict[Group, VariantRecord]:
     """Return the variants that need instances now; while one is deployed, both old and new."""
-    if endpoint.status not in _WITH_INSTANCES:
-        return {}
-    wanted: dict[Group, VariantRecord] = {}
-    for deployment in (endpoint.active, endpoint.pending):
-        for variant in deployment.variants if deployment is not None else ():
-            old = wanted.get(variant.group)
-            wanted[variant.group] = (
-                variant if old is None else replace(variant, count=max(old.count, variant.count))
-            )
-    return wanted
+    return wanted(endpoint) if endpoint.status in _WITH_INSTANCES else {}
 
 
 def _fit(
@@ -278,11 +355,11 @@ def _fit(
     rules: Rules,
 ) -> list[InstanceRecord]:
     """Add instances where some are missing, take them away where there are too many."""
-    wanted = _wanted(endpoint)
+    groups = _wanted(endpoint)
     kept: dict[InstanceId, InstanceRecord] = {record.instance_id: record for record in records}
-    for group in {record.group for record in records} - set(wanted):
+    for group in {record.group for record in records} - set(groups):
         _drop(kept, group, 0, world.now_s)
-    for group, variant in wanted.items():
+    for group, variant in groups.items():
         live = [record for record in kept.values() if record.group == group and record.state in _LIVE]
         if len(live) > variant.count:
             _drop(kept, group, variant.count, world.now_s)
@@ -360,12 +437,16 @@ def _is_due(record: InstanceRecord, present: set[InstanceId], world: World) -> b
     )
 
 
-def _mark_served(record: InstanceRecord, endpoint: EndpointRecord) -> InstanceRecord:
-    active = endpoint.active
+def _mark_served(
+    record: InstanceRecord, endpoint: EndpointRecord, serving: Mapping[Group, int]
+) -> InstanceRecord:
+    shadow = endpoint.active.shadow if endpoint.active is not None else None
     in_fleet = (
         not record.served
         and record.state is InstanceState.IN_SERVICE
-        and active is not None
-        and any(variant.group == record.group for variant in active.variants)
+        and (
+            any(one.variant.group == record.group for one in shown(endpoint, serving))
+            or (shadow is not None and shadow.group == record.group)
+        )
     )
     return replace(record, served=True) if in_fleet else record

@@ -1,6 +1,6 @@
 """What an operation reads, and what it answers: changes and an output, never a write of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -71,11 +71,13 @@ class Context:
         place: Region and account.
         now_s: Epoch seconds.
         instance_types: Declared ones, by name.
+        alarms: Names of the alarms there are, for AutoRollbackConfiguration.
     """
 
     place: Place
     now_s: float
     instance_types: Mapping[str, InstanceType] = field(default_factory=dict)
+    alarms: Collection[str] = ()
 
     def same_instances(self, old: Launch, new: Launch) -> bool:
         """Whether instances of one launch can go on serving the other.
