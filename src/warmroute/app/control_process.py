@@ -44,6 +44,7 @@ from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
+from warmroute.controlplane.session_key import session_key
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.machines import InstanceType, ProviderKind
 from warmroute.observe import catalogue
@@ -141,6 +142,7 @@ class ControlProcess:
                 account=options.account,
                 access_keys=options.access_keys,
                 api_keys=options.api_keys,
+                session_key=session_key(self._store),
             ),
         )
         self._schema: asyncio.Future[Schema] | None = None

@@ -48,7 +48,7 @@ def fleet(*endpoints, instances=(INSTANCE,), facts=(FACT,), version=7):
         instances,
         facts={fact.instance_id: fact for fact in facts},
         rules=RULES,
-        identity=Identity("r", "1", (AccessKey("A", "s"),), (ApiKey("p", "k"),)),
+        identity=Identity("r", "1", (AccessKey("A", "s"),), (ApiKey("p", "k"),), "key of ids"),
         version=version,
     )
 
@@ -60,7 +60,7 @@ def targets(built):
 def test_a_target_says_all_that_a_router_needs():
     built = fleet()
     assert (built.version, built.region, built.account) == (7, "r", "1")
-    assert (len(built.access_keys), len(built.api_keys)) == (1, 1)
+    assert (len(built.access_keys), len(built.api_keys), built.session_key) == (1, 1, "key of ids")
     (variant,) = built.endpoints[0].variants
     assert (variant.name, variant.weight, variant.routing) == ("v", 0.5, ROUTING)
     (target,) = variant.targets

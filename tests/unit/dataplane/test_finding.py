@@ -67,7 +67,7 @@ def test_only_a_variant_that_has_the_component_is_drawn(router, target_variant):
         ("many", None, None, "Inference Component Name header is required"),
         ("empty", None, None, "Inference Component Name header is required"),
         ("empty", "x", None, "Inference Component x of account 123456789012 not found."),
-        ("empty", "base", None, "Inference Component base of account 123456789012 is not on endpoint empty, but"),
+        ("empty", "base", None, "Inference Component base of account 123456789012 is not on endpoint empty"),
         ("many", "base", "b", "Inference Component base is not on variant b; it is on: a."),
         ("many", "base", "c", "Variant c not found on endpoint many of account 123456789012; it has: a, b."),
         ("llm", None, "c", "Variant c not found on endpoint llm"),
