@@ -2,7 +2,8 @@
 
 Source: the common errors of the SageMaker API reference and the ``sagemaker`` service model, which
 models only ``ResourceLimitExceeded`` on the operations served here. Misuse and not-found are both
-``ValidationException``, as SageMaker answers them: stock waiters match on that code.
+``ValidationException``, as SageMaker answers them: stock waiters match on that code. The codes from
+``ObjectNotFoundException`` on are those of Application Auto Scaling, by its own service model.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,11 @@ class ApiCode(StrEnum):
     UNKNOWN_OPERATION = "UnknownOperationException"
     TOO_LARGE = "RequestEntityTooLargeException"
     INTERNAL = "InternalFailure"
+    OBJECT_NOT_FOUND = "ObjectNotFoundException"
+    RESOURCE_NOT_FOUND = "ResourceNotFoundException"
+    TOO_MANY = "LimitExceededException"
+    TOO_MANY_TAGS = "TooManyTagsException"
+    BAD_PAGE = "InvalidNextTokenException"
     UNAVAILABLE = "ServiceUnavailable"
 
 
@@ -29,6 +35,11 @@ HTTP_STATUS: dict[ApiCode, int] = {
     ApiCode.UNKNOWN_OPERATION: 404,
     ApiCode.TOO_LARGE: 413,
     ApiCode.INTERNAL: 500,
+    ApiCode.OBJECT_NOT_FOUND: 400,
+    ApiCode.RESOURCE_NOT_FOUND: 400,
+    ApiCode.TOO_MANY: 400,
+    ApiCode.TOO_MANY_TAGS: 400,
+    ApiCode.BAD_PAGE: 400,
     ApiCode.UNAVAILABLE: 503,
 }
 

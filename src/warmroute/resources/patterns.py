@@ -28,6 +28,8 @@ _POSIX = {
 }
 _DOT = "[^\\n\\r\\u0085\\u2028\\u2029]"
 _ANCHORS = {"z": "\\Z", "Z": "(?=\\n?\\Z)"}
+_PAIR = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+"""Two UTF-16 units that Java reads as one character."""
 
 
 @cache
@@ -68,6 +70,7 @@ def translate(pattern: str) -> str:
     out: list[str] = []
     depth = 0
     at = 0
+    pattern = _PAIR.sub(_joined, pattern)
     while at < len(pattern):
         character = pattern[at]
         if character == "\\":
@@ -93,6 +96,11 @@ def translate(pattern: str) -> str:
         out.append(_DOT if character == "." and not depth else character)
         at += 1
     return "".join(out)
+
+
+def _joined(pair: re.Match[str]) -> str:
+    high, low = int(pair[1], 16), int(pair[2], 16)
+    return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
 
 
 def _spell_property(name: str, *, negated: bool, inside: bool) -> str:

@@ -57,3 +57,10 @@ def test_constructs_that_no_pattern_uses_are_refused(pattern):
 def test_ends_of_input_are_translated_outside_of_classes_only():
     assert translate(r"\z") == r"\Z"
     assert translate(r"[\.z]") == r"[\.z]"
+
+
+def test_pairs_of_utf16_units_are_one_character():
+    any_text = compile_java("[\\u0020-\\uD7FF\\uE000-\\uFFFD\\uD800\\uDC00-\\uDBFF\\uDFFF\\r\\n\\t]*")
+    assert any_text.fullmatch("plain, ümlaut, \U0001f600, \U0010ffff\r\n\t")
+    assert not any_text.fullmatch("\x00")
+    assert not any_text.fullmatch("\ud800")
