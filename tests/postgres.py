@@ -37,7 +37,6 @@ class Postgres:
 listen_addresses = ''
 unix_socket_directories = '{self.home}'
 fsync = off
-synchronous_commit = off
 full_page_writes = off
 shared_buffers = 16MB
 max_connections = 40

@@ -29,19 +29,13 @@ CONFLICTS: Final = frozenset({"40001", "40P01", "23505"})
 LOCK: Final = 0x77617265
 """The first half of the lock's key; the schema is the second, so that each schema can be a store."""
 KEEP_ALIVE_S: Final = 10
-"""Silence after which either kernel asks whether the other side is there; three times, then it is gone."""
+"""Silence after which either kernel asks whether the other side is there."""
+KEEP_ALIVES: Final = 3
+"""Questions without an answer after which it is gone: a dead machine's lock is free after 40 s."""
 _APPLICATION_CHARACTERS_MAX: Final = 63
 """PostgreSQL cuts application_name there (NAMEDATALEN)."""
 
-_PREPARE: Final = f"""
-SELECT set_config('statement_timeout', '{limits.STORE_STATEMENT_S:g}s', false),
-       set_config('lock_timeout', '{limits.STORE_STATEMENT_S:g}s', false),
-       set_config('idle_in_transaction_session_timeout', '{limits.STORE_TRANSACTION_S:g}s', false),
-       set_config('tcp_keepalives_idle', '{KEEP_ALIVE_S}', false),
-       set_config('tcp_keepalives_interval', '{KEEP_ALIVE_S}', false),
-       set_config('tcp_keepalives_count', '3', false),
-       pg_try_advisory_lock({LOCK}, hashtext(coalesce(current_schema(), '')))
-"""
+_LOCK: Final = f"pg_try_advisory_lock({LOCK}, hashtext(coalesce(current_schema(), '')))"
 _HOLDER: Final = f"""
 SELECT a.application_name
 FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -112,10 +106,10 @@ def _defaults() -> dict[str, Any]:
     name = f"warmroute, process {os.getpid()} on {socket.gethostname()}"
     return {
         "application_name": name[:_APPLICATION_CHARACTERS_MAX],
-        "connect_timeout": int(limits.STORE_CONNECT_S),
+        "connect_timeout": max(int(limits.STORE_CONNECT_S), 1),
         "keepalives_idle": KEEP_ALIVE_S,
         "keepalives_interval": KEEP_ALIVE_S,
-        "keepalives_count": 3,
+        "keepalives_count": KEEP_ALIVES,
         "tcp_user_timeout": int(limits.STORE_STATEMENT_S * 1000),
     }
 
@@ -126,7 +120,17 @@ def _take(connection: Any) -> None:
     Raises:
         StoreUnavailable: Another process does.
     """
-    if connection.execute(_PREPARE).fetchone()[-1]:
+    settings = {
+        "statement_timeout": f"{limits.STORE_STATEMENT_S:g}s",
+        "lock_timeout": f"{limits.STORE_STATEMENT_S:g}s",
+        "idle_in_transaction_session_timeout": f"{limits.STORE_TRANSACTION_S:g}s",
+        "tcp_keepalives_idle": str(KEEP_ALIVE_S),
+        "tcp_keepalives_interval": str(KEEP_ALIVE_S),
+        "tcp_keepalives_count": str(KEEP_ALIVES),
+    }
+    set_all = ", ".join("set_config(%s, %s, false)" for _ in settings)
+    parameters = [text for setting in settings.items() for text in setting]
+    if connection.execute(f"SELECT {set_all}, {_LOCK}", parameters).fetchone()[-1]:
         return
     row = connection.execute(_HOLDER).fetchone()
     holder = f' ("{row[0]}")' if row is not None and row[0] else ""

@@ -145,7 +145,7 @@ class _Patience:
 
     def failed(self, took_s: float, why: str) -> None:
         """Remember a failure."""
-        self._until_s, self._why = time.monotonic() + min(took_s, limits.STORE_TRANSACTION_S), why
+        self._until_s, self._why = time.monotonic() + took_s, why
 
 
 class SqlStore:
