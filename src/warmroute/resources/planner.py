@@ -232,7 +232,7 @@ def _new_instance(
 def _place(
     variant: VariantRecord, predecessor: Failed | None, slots: Slots
 ) -> tuple[Launch, tuple[int, ...]]:
-    """Return what a new instance runs and which accelerators it gets; a host finds both when there is room."""
+    """Return what a new instance runs and which accelerators it gets; a host finds both itself."""
     if variant.carries_copies:
         return variant.launch, ()
     if predecessor is not None and predecessor.record.devices:

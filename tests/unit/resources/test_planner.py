@@ -427,9 +427,9 @@ def test_rules_find_images_and_times():
     assert RULES.image(Launch("local", "m", image="img")).name == "img"
     assert RULES.image(Launch("local", "m", image="other")) is None
     assert RULES.image(Launch("unknown", "m")) is None
-    assert RULES.startup_s(variant()) == 100.0
-    assert RULES.startup_s(variant(type_="unknown")) == Image("").startup_s_max
-    assert RULES.startup_s(variant(startup_s=5.0)) == 5.0
+    assert RULES.startup_s(variant().launch, None) == 100.0
+    assert RULES.startup_s(variant(type_="unknown").launch, None) == Image("").startup_s_max
+    assert RULES.startup_s(variant().launch, 5.0) == 5.0
     assert (RULES.is_fixed("fixed"), RULES.is_fixed("local"), RULES.is_fixed("unknown")) == (
         True,
         False,
