@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,18 @@ import msgspec
 from warmroute.adapters.stream_frames import FrameError, decode_fleet, encode, encode_fleet, read
 from warmroute.core import limits
 from warmroute.core.fleet import Fleet
-from warmroute.core.ids import TargetId
-from warmroute.core.stream import Applied, Counters, FromRouter, Hello, Publish, TargetReport
+from warmroute.core.ids import ComponentName, TargetId
+from warmroute.core.stream import (
+    AdapterUse,
+    AdapterUses,
+    AdapterWanted,
+    Applied,
+    Counters,
+    FromRouter,
+    Hello,
+    Publish,
+    TargetReport,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +95,7 @@ class FleetClient:
         self._version = 0
         self._writer: asyncio.StreamWriter | None = None
         self._reports: dict[TargetId, TargetReport] = {}
+        self._uses: dict[tuple[TargetId, int, ComponentName], AdapterUse] = {}
         self._unsaved: Fleet | None = None
         self._save_wanted = asyncio.Event()
 
@@ -96,6 +108,20 @@ class FleetClient:
         """Tell control about a target; repeated on every new connection while the fleet has the target."""
         self._reports[report.target_id] = report
         self._send(report)
+
+    def adapter_uses(self, uses: Sequence[AdapterUse]) -> None:
+        """Tell control of all uses of adapters there are now; only what changed is sent."""
+        now = {(use.target_id, use.generation, use.adapter): use for use in uses}
+        changed = [use for at, use in now.items() if self._uses.get(at) != use]
+        # One that is not told any more has ended.
+        changed += [replace(use, in_flight=0) for at, use in self._uses.items() if at not in now]
+        self._uses = now
+        if changed:
+            self._send(AdapterUses(tuple(changed)))
+
+    def want_adapter(self, wanted: AdapterWanted) -> None:
+        """Ask control for a place of an adapter; lost when it is not there, so ask again."""
+        self._send(wanted)
 
     def counters(self, counters: Counters) -> None:
         """Tell control the totals; lost when it is not there or does not keep up, the next ones tell all."""
@@ -139,6 +165,7 @@ class FleetClient:
             self._send(Hello(router=self._router, pid=os.getpid(), fleet_version=self._version))
             for report in self._reports.values():
                 self._send(report)
+            self._send(AdapterUses(tuple(self._uses.values())))
             while True:
                 message = await read(reader, bytes_max=limits.FLEET_MESSAGE_BYTES_MAX)
                 if isinstance(message, Publish):

@@ -12,10 +12,23 @@ from warmroute.adapters.totals import Totals
 from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.core import limits
 from warmroute.core.fleet import Fleet
-from warmroute.core.ids import TargetId
-from warmroute.core.stream import Applied, Counters, FromRouter, Hello, Publish, TargetReport
+from warmroute.core.ids import ComponentName, TargetId
+from warmroute.core.stream import (
+    AdapterUse,
+    AdapterUses,
+    AdapterWanted,
+    Applied,
+    Counters,
+    FromRouter,
+    Hello,
+    Publish,
+    TargetReport,
+)
 
 _log = logging.getLogger(__name__)
+
+
+_AdapterAt = tuple[TargetId, int, ComponentName]
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +44,7 @@ class _Link:
         next_frame: The newest fleet, not sent yet; an older one that was not sent is skipped.
         wake: Set when there is one.
         reports: The last one per target.
+        uses: What it last told of each adapter on a target; None until it has told them all.
     """
 
     writer: asyncio.StreamWriter
@@ -41,6 +55,7 @@ class _Link:
     next_frame: bytes | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     reports: dict[TargetId, TargetReport] = field(default_factory=dict)
+    uses: dict[_AdapterAt, AdapterUse] | None = None
 
     @property
     def name(self) -> str:
@@ -70,6 +85,7 @@ class FleetServer:
         self._news = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._known: set[tuple[str, int]] = set()
+        self._wants: dict[tuple[ComponentName, ComponentName], AdapterWanted] = {}
         self._version_floor = 0
         self.totals = Totals()
 
@@ -124,6 +140,24 @@ class FleetServer:
                 return None
             total += report.in_flight
         return total
+
+    def adapter_use(
+        self, target_id: TargetId, generation: int, adapter: ComponentName
+    ) -> tuple[int | None, int]:
+        """Return an adapter's open leases on a target, and those ever taken, over all routers.
+
+        The first is None while a router has not said; while one is missing that decides, as well.
+        """
+        at = (target_id, generation, adapter)
+        found = [None if link.uses is None else link.uses.get(at) for link in self._links]
+        told = all(link.uses is not None for link in self._links) and not self._is_short()
+        in_flight = sum(use.in_flight for use in found if use is not None)
+        return (in_flight if told else None), sum(use.taken for use in found if use is not None)
+
+    def take_adapter_wants(self) -> tuple[AdapterWanted, ...]:
+        """Return what routers asked for since the last call."""
+        wants, self._wants = self._wants, {}
+        return tuple(wants.values())
 
     def router_count(self) -> int:
         """Return how many routers decide: those that are here, or those that the supervisor keeps running.
@@ -185,9 +219,25 @@ class FleetServer:
             case TargetReport():
                 link.reports[message.target_id] = message
                 self._tell()
+            case AdapterWanted() | AdapterUses():
+                self._hear_of_adapters(link, message)
             case Counters():
                 if link.hello is not None:
                     self.totals.take((link.hello.router, link.hello.pid), message)
+
+    def _hear_of_adapters(self, link: _Link, message: AdapterWanted | AdapterUses) -> None:
+        if isinstance(message, AdapterWanted):
+            at = (message.component, message.adapter)
+            if message.places >= self._wants.get(at, message).places:
+                self._wants[at] = message
+            self._tell()
+            return
+        first = link.uses is None
+        uses = {} if link.uses is None else link.uses
+        uses.update({(use.target_id, use.generation, use.adapter): use for use in message.uses})
+        link.uses = uses
+        if first or any(use.in_flight == 0 for use in message.uses):
+            self._tell()
 
     def _greet(self, link: _Link, hello: Hello) -> None:
         link.hello = hello
@@ -215,6 +265,8 @@ class FleetServer:
             for target in variant.targets
         }
         link.reports = {key: report for key, report in link.reports.items() if key in present}
+        if link.uses:
+            link.uses = {key: use for key, use in link.uses.items() if key[0] in present}
         link.next_frame = self._frame
         if link.owes_since_s is None:
             link.owes_since_s = asyncio.get_running_loop().time()
@@ -231,11 +283,13 @@ class FleetServer:
                     await link.writer.drain()
 
     def _all_acked(self, version: int) -> bool:
-        if self._short_since_s is not None:
-            short_s = asyncio.get_running_loop().time() - self._short_since_s
-            if short_s < limits.ROUTER_ACK_S_MAX:
-                return False
-        return all(link.acked >= version for link in self._links)
+        return not self._is_short() and all(link.acked >= version for link in self._links)
+
+    def _is_short(self) -> bool:
+        """Whether a router is missing that the supervisor keeps running, and not for too long yet."""
+        if self._short_since_s is None:
+            return False
+        return asyncio.get_running_loop().time() - self._short_since_s < limits.ROUTER_ACK_S_MAX
 
     def _count_routers(self) -> None:
         """Note since when fewer routers are here than the supervisor keeps running."""

@@ -11,7 +11,16 @@ from typing import Final
 import msgspec
 
 from warmroute.core.fleet import Fleet
-from warmroute.core.stream import Applied, Counters, FromRouter, Hello, Publish, TargetReport
+from warmroute.core.stream import (
+    AdapterUses,
+    AdapterWanted,
+    Applied,
+    Counters,
+    FromRouter,
+    Hello,
+    Publish,
+    TargetReport,
+)
 
 _HEAD: Final = struct.Struct(">IB")
 _CODES: dict[type[Publish | FromRouter], int] = {
@@ -20,6 +29,8 @@ _CODES: dict[type[Publish | FromRouter], int] = {
     Applied: 3,
     TargetReport: 4,
     Counters: 5,
+    AdapterWanted: 6,
+    AdapterUses: 7,
 }
 _DECODERS: dict[int, msgspec.msgpack.Decoder[Publish | FromRouter]] = {
     code: msgspec.msgpack.Decoder(kind) for kind, code in _CODES.items()

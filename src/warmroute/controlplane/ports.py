@@ -7,8 +7,9 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from warmroute.core.fleet import Fleet
-from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
+from warmroute.core.ids import ComponentName, EndpointName, InstanceId, TargetId, VariantName
 from warmroute.core.machines import AdapterRoutes
+from warmroute.core.stream import AdapterWanted
 from warmroute.resources.records import InstanceRecord, Resource
 from warmroute.resources.scaling_records import ScalingRecord, ScalingTables
 from warmroute.resources.tables import Tables
@@ -188,6 +189,19 @@ class RouterStream(Protocol):
 
     def open_leases(self, target_id: TargetId, generation: int) -> int | None:
         """Return the leases open on a target over all routers; None when a router has not said yet."""
+        ...
+
+    def adapter_use(
+        self, target_id: TargetId, generation: int, adapter: ComponentName
+    ) -> tuple[int | None, int]:
+        """Return an adapter's open leases on a target, and those ever taken, over all routers.
+
+        The first is None while a router has not said.
+        """
+        ...
+
+    def take_adapter_wants(self) -> tuple[AdapterWanted, ...]:
+        """Return what routers asked for since the last call."""
         ...
 
     def router_count(self) -> int:

@@ -1,13 +1,13 @@
 """Messages between control and the routers.
 
 Down: ``Publish`` carries a whole fleet. Up: a router says hello, acknowledges versions, and reports
-what it finds out about instances and what it counted.
+what it finds out about instances, which adapters it uses and wants, and what it counted.
 """
 
 from dataclasses import dataclass, field
 
 from warmroute.core.fleet import Fleet
-from warmroute.core.ids import TargetId
+from warmroute.core.ids import ComponentName, EndpointName, TargetId
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,53 @@ class Counters:
     )
 
 
-FromRouter = Hello | Applied | TargetReport | Counters
+@dataclass(frozen=True, slots=True)
+class AdapterWanted:
+    """Router → control: an adapter is loaded nowhere, or every place that it has is busy.
+
+    Repeated about once a second while it is so.
+
+    Attributes:
+        endpoint: Whose adapter.
+        component: Its base component.
+        adapter: Its name.
+        places: How many places the router knows: one more is wanted.
+    """
+
+    endpoint: EndpointName
+    component: ComponentName
+    adapter: ComponentName
+    places: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterUse:
+    """What a router does with an adapter on a target.
+
+    Attributes:
+        target_id: The copy.
+        generation: Of it.
+        adapter: By its name.
+        in_flight: Leases open there for this adapter.
+        taken: Leases taken for it since the router knows the target's generation.
+    """
+
+    target_id: TargetId
+    generation: int
+    adapter: ComponentName
+    in_flight: int
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterUses:
+    """Router → control: uses that changed since the last such message.
+
+    The first one on a connection tells them all. One that follows a fleet is sent before that is
+    acknowledged, so that nothing is unloaded under a lease that control does not know of.
+    """
+
+    uses: tuple[AdapterUse, ...] = ()
+
+
+FromRouter = Hello | Applied | TargetReport | Counters | AdapterWanted | AdapterUses
