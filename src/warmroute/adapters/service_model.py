@@ -6,6 +6,7 @@ from typing import Any
 from botocore.loaders import Loader
 
 from warmroute.resources.operations import OPERATIONS
+from warmroute.resources.scaling_operations import SCALING_OPERATIONS
 from warmroute.resources.shapes import Schema, build_schema
 
 
@@ -28,3 +29,8 @@ def load_schema(instance_types: Iterable[str]) -> Schema:
         instance_types: Allowed for InstanceType beside the model's own.
     """
     return build_schema(read_model("sagemaker"), OPERATIONS, instance_types)
+
+
+def load_scaling_schema() -> Schema:
+    """Read the shapes of Application Auto Scaling's served operations likewise; its model is small."""
+    return build_schema(read_model("application-autoscaling"), SCALING_OPERATIONS, ())

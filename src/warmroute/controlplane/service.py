@@ -21,6 +21,7 @@ from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus
 from warmroute.resources.operations import OPERATIONS
 from warmroute.resources.records import JsonObject
+from warmroute.resources.scaling_operations import SCALING_OPERATIONS
 from warmroute.resources.shapes import Schema
 from warmroute.resources.tables import Context, Outcome
 from warmroute.resources.validate import validate
@@ -41,7 +42,8 @@ class Calls:
 
     def count(self, operation: str, code: str) -> None:
         """Count one call."""
-        key = (operation if operation in OPERATIONS else "other", code)
+        known = operation in OPERATIONS or operation in SCALING_OPERATIONS
+        key = (operation if known else "other", code)
         self.by_result[key] = self.by_result.get(key, 0) + 1
 
 
