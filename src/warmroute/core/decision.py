@@ -107,6 +107,8 @@ class Lease(Struct, gc=False):
         book: The book it was taken from; nobody but routing looks inside.
         released: Set by the ledger.
         visit: What KV_AWARE remembers of the attempt; nobody but routing looks inside.
+        adapter: LoRA adapter that it is for, which must stay loaded there until it is released; ``""`` for
+            none.
     """
 
     target: Target
@@ -114,6 +116,7 @@ class Lease(Struct, gc=False):
     book: object
     released: bool = False
     visit: object | None = None
+    adapter: str = ""
 
 
 class Foreseen(Struct, frozen=True, gc=False):

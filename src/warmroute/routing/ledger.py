@@ -7,6 +7,7 @@ older generation of a target is void.
 
 from warmroute.core.decision import Lease
 from warmroute.core.fleet import Target
+from warmroute.routing.adapter_count import AdapterCount
 from warmroute.routing.health import HealthRecord
 from warmroute.routing.kvindex import Shelf
 
@@ -23,9 +24,10 @@ class TargetRow:
             leases from before the ejection may stay open for minutes.
         gone: No longer in the fleet; the row lives on until its leases are released.
         shelf: What is known of its cache; None unless the variant's strategy is KV_AWARE.
+        adapters: Leases by LoRA adapter, of those that are loaded or have a lease; None while there was none.
     """
 
-    __slots__ = ("gone", "health", "in_flight", "name", "probe", "shelf", "target")
+    __slots__ = ("adapters", "gone", "health", "in_flight", "name", "probe", "shelf", "target")
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -35,6 +37,7 @@ class TargetRow:
         self.probe: Lease | None = None
         self.gone = False
         self.shelf: Shelf | None = None
+        self.adapters: dict[str, AdapterCount] | None = None
 
     def __repr__(self) -> str:
         state = "gone" if self.gone else self.target.state.value
@@ -54,8 +57,13 @@ class TargetRow:
             self.health = HealthRecord()
             self.probe = None
             self.shelf = None
+            self.adapters = None
         self.target = target
         self.gone = False
+        if self.adapters is not None:
+            for adapter in [each for each, count in self.adapters.items() if not count.in_flight]:
+                if adapter not in target.adapters:
+                    del self.adapters[adapter]
 
 
 class Ledger:
@@ -68,11 +76,28 @@ class Ledger:
         """Leases taken and not yet released, void ones included: what exchanges still hold."""
         self.void_releases = 0
 
-    def take(self, row: TargetRow, book: object) -> Lease:
-        """Reserve a place on a target; ``book`` is where the release will look for it."""
+    def take(self, row: TargetRow, book: object, adapter: str = "") -> Lease:
+        """Reserve a place on a target.
+
+        Args:
+            row: The target's.
+            book: Where the release will look for it.
+            adapter: LoRA adapter on the target that the lease is for, or ``""``.
+        """
         row.in_flight += 1
         self.open_leases += 1
-        return Lease(row.target, row.target.generation, book)
+        lease = Lease(row.target, row.target.generation, book)
+        if adapter:
+            lease.adapter = adapter
+            counts = row.adapters
+            if counts is None:
+                counts = row.adapters = {}
+            count = counts.get(adapter)
+            if count is None:
+                count = counts[adapter] = AdapterCount()
+            count.in_flight += 1
+            count.taken += 1
+        return lease
 
     def release(self, lease: Lease, row: TargetRow | None) -> bool:
         """Give a lease back.
@@ -93,4 +118,10 @@ class Ledger:
             return False
         row.in_flight -= 1
         assert row.in_flight >= 0, f"negative in-flight count on {lease.target.target_id}"
+        if lease.adapter:
+            assert row.adapters is not None, "a lease for an adapter is counted"
+            count = row.adapters[lease.adapter]
+            count.in_flight -= 1
+            if not count.in_flight and lease.adapter not in row.target.adapters:
+                del row.adapters[lease.adapter]
         return True

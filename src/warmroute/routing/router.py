@@ -10,7 +10,6 @@ from typing import Final, assert_never
 
 from warmroute.core.decision import (
     NEW_SESSION,
-    Assigned,
     Decision,
     Lease,
     Reason,
@@ -24,22 +23,23 @@ from warmroute.core.events import (
     Cancelled,
     Completed,
     Failed,
-    FailureCause,
     FirstToken,
 )
 from warmroute.core.fleet import Fleet, RoutingStrategy, Target, TargetState
 from warmroute.routing import variants
+from warmroute.routing.adapter_sets import busy_from, wants_growth
+from warmroute.routing.assigning import assign, note_visit
 from warmroute.routing.books import KV_TUNING, EndpointBook, VariantBook
 from warmroute.routing.health import HealthChange
 from warmroute.routing.key import order_key
-from warmroute.routing.kvbook import KvTuning, Visit
+from warmroute.routing.kvbook import KvTuning
 from warmroute.routing.ledger import TargetRow
 from warmroute.routing.policies.cold_adapter import pick_for_cold_adapter
 from warmroute.routing.policies.kv_aware import pick_kv_aware
 from warmroute.routing.policies.least_outstanding import pick_least_outstanding
 from warmroute.routing.policies.prefix_aware import pick_prefix_aware
 from warmroute.routing.policies.random_choice import pick_random
-from warmroute.routing.pool import InstanceRows, by_instance
+from warmroute.routing.pool import InstanceRows, Pool, by_instance
 from warmroute.routing.sessions import Session, SessionTable
 
 # Bound once: on Python 3.11 to look a member up in its enum takes 0.1 µs, and a decision needs several.
@@ -48,9 +48,6 @@ _LEAST_OUTSTANDING_REQUESTS: Final = RoutingStrategy.LEAST_OUTSTANDING_REQUESTS
 _RANDOM: Final = RoutingStrategy.RANDOM
 _KV_AWARE: Final = RoutingStrategy.KV_AWARE
 _ONLY_CANDIDATE: Final = Reason.ONLY_CANDIDATE
-
-_NOBODY_THERE: Final = (FailureCause.CONNECT_FAILED, FailureCause.LOADING)
-"""What a target answers whose server is away or has just begun: it may have lost its cache."""
 
 __all__ = ["EndpointBook", "Router", "VariantBook"]
 
@@ -68,6 +65,9 @@ class Router:
         self._tuning = tuning
         self.endpoints: dict[str, EndpointBook] = {}
         self.fleet_version = 0
+        self.routers = 1
+        self.adapters_wanted: dict[tuple[str, str, str], int] = {}
+        """By endpoint, base component and adapter: places of a set that are all busy. Others empty it."""
         self.sessions = SessionTable()
         # Books of variants that are gone but have open leases, by endpoint, variant and revision.
         self._retired: dict[tuple[str, str, int], VariantBook] = {}
@@ -83,6 +83,7 @@ class Router:
         if fleet.version <= self.fleet_version:
             return False
         self.fleet_version = fleet.version
+        self.routers = max(fleet.routers, 1)
         names = set()
         for endpoint in fleet.endpoints:
             names.add(endpoint.name)
@@ -186,15 +187,28 @@ class Router:
             row, reason, rank = candidates[0], _ONLY_CANDIDATE, 0 if has_order else -1
         elif kv is not None and (request.chain or request.key is not None):
             row, reason, rank, depth = pick_kv_aware(candidates, request, kv, now_ns)
-            decision = _assign(book, row, reason, rank=rank, candidates=len(candidates))
+            adapter = request.adapter
+            decision = assign(book, row, reason, rank=rank, candidates=len(candidates), adapter=adapter)
+            if adapter:
+                self._watch_set(book, request.component, adapter, pool)
             assert row.shelf is not None, "rows of a KV_AWARE variant have shelves"
             decision.lease.visit = kv.sent(row.shelf, request, depth, at_home=rank == 0, now_ns=now_ns)
             return decision
         else:
             row, reason, rank = self._pick(book, request, candidates, instances)
-        return _assign(
-            book, row, reason, rank=rank, candidates=len(candidates), request=request, now_ns=now_ns
-        )
+        decision = assign(
+            book, row, reason, rank=rank, candidates=len(candidates), request=request, now_ns=now_ns,
+            adapter=request.adapter,
+        )  # fmt: skip
+        if request.adapter:
+            self._watch_set(book, request.component, request.adapter, pool)
+        return decision
+
+    def _watch_set(self, book: VariantBook, component: str, adapter: str, pool: Pool) -> None:
+        """Note that an adapter's set is too small, when every place of it is busy."""
+        busy = busy_from(book.routing.concurrency_threshold, self.routers)
+        if wants_growth(pool, book.pool_of(component), busy):
+            self.adapters_wanted[book.endpoint, component, adapter] = len(pool.serving)
 
     def _pick(
         self,
@@ -241,7 +255,7 @@ class Router:
             threshold=book.routing.concurrency_threshold,
             instances=by_instance(candidates),
         )
-        return _assign(
+        return assign(
             book, row, reason, rank=rank, candidates=len(candidates), request=request, now_ns=now_ns
         )
 
@@ -259,9 +273,13 @@ class Router:
             return Refused(Refusal.SESSION_UNKNOWN)  # not on this variant, or not of this component
         if session.target_id in tried:
             return Refused(Refusal.ALL_TRIED)
-        if row.target.state is TargetState.STARTING or row.health.ejected or row.probing:
+        without = request.adapter and request.adapter not in row.target.adapters
+        if without or row.target.state is TargetState.STARTING or row.health.ejected or row.probing:
             return Refused(Refusal.SESSION_UNAVAILABLE)
-        return _assign(book, row, Reason.SESSION, rank=-1, candidates=1, request=request, now_ns=now_ns)
+        return assign(
+            book, row, Reason.SESSION, rank=-1, candidates=1, request=request, now_ns=now_ns,
+            adapter=request.adapter,
+        )  # fmt: skip
 
     def _pinned_row(self, endpoint: str, session: Session) -> TargetRow | None:
         """Return the row of a session's target; None when it left or was started anew."""
@@ -354,13 +372,13 @@ class Router:
         row = book.rows.get(lease.target.target_id)
         if isinstance(event, FirstToken):
             if lease.visit is not None:
-                _note_visit(event, book, row, now_ns)
+                note_visit(event, book, row, now_ns)
             return None
         if not book.ledger.release(lease, row):
             return None
         assert row is not None, "a lease that counted has a row"
         if lease.visit is not None:
-            _note_visit(event, book, row, now_ns)
+            note_visit(event, book, row, now_ns)
         from_before = row.health.probation and lease is not row.probe
         if lease is row.probe:
             row.probe = None
@@ -435,6 +453,16 @@ class Router:
         """Return the leases taken and not released, over everything: the audit's one side."""
         return sum(book.ledger.open_leases for book in (*self._books(), *self._retired.values()))
 
+    def adapter_leases(self) -> list[tuple[Target, str, int, int]]:
+        """Return target, adapter, open leases and leases ever taken, wherever an adapter was asked for."""
+        return [
+            (row.target, adapter, count.in_flight, count.taken)
+            for book in (*self._retired.values(), *self._books())
+            for row in book.rows.values()
+            if row.adapters is not None
+            for adapter, count in row.adapters.items()
+        ]
+
     def targets(self) -> dict[str, tuple[Target, int, bool]]:
         """Return every known target with its in-flight count and whether it is ejected.
 
@@ -445,41 +473,3 @@ class Router:
             for book in (*self._retired.values(), *self._books())
             for row in book.rows.values()
         }
-
-
-def _note_visit(event: AttemptEvent, book: VariantBook, row: TargetRow | None, now_ns: int) -> None:
-    """Let KV_AWARE know how an attempt goes, unless what it knew of the target is void by now."""
-    visit = event.lease.visit
-    assert isinstance(visit, Visit), "visits come from decide"
-    kv = book.kv
-    if kv is None or row is None or row.shelf is not visit.shelf:
-        return
-    if isinstance(event, FirstToken):
-        kv.computed(visit, now_ns)
-    else:
-        kv.ended(visit, now_ns, event if isinstance(event, Completed) else None)
-        if isinstance(event, Failed) and event.cause in _NOBODY_THERE:
-            kv.away(visit.shelf)
-
-
-def _assign(
-    book: VariantBook,
-    row: TargetRow,
-    reason: Reason,
-    *,
-    rank: int,
-    candidates: int,
-    request: RoutingRequest | None = None,
-    now_ns: int = 0,
-) -> Assigned:
-    """Reserve a place on the row that was picked; with a request, for a strategy that did not pick it."""
-    in_flight = row.in_flight
-    lease = book.ledger.take(row, book)
-    if request is not None and book.kv is not None and row.shelf is not None:
-        lease.visit = book.kv.sent_anyhow(row.shelf, request, now_ns)
-    if row.health.probation:
-        row.probe = lease
-    return Assigned(
-        lease=lease, variant=book.name, strategy=book.routing.strategy, reason=reason,
-        rank=rank, in_flight=in_flight, candidates=candidates,
-    )  # fmt: skip

@@ -22,7 +22,7 @@ from warmroute.routing.recorder import RecordedRouter
 from warmroute.routing.router import Router
 from warmroute.routing.sessions import Session
 
-LOOKS = {"next_deadline_ns", "open_leases", "targets"}
+LOOKS = {"adapter_leases", "next_deadline_ns", "open_leases", "targets"}
 """Public methods of a router that change nothing."""
 
 
