@@ -184,6 +184,7 @@ def _updating(endpoint: EndpointRecord, deployment: Deployment, context: Context
         status=move(endpoint.status, EndpointStatus.UPDATING),
         modified_s=context.now_s,
         pending=deployment,
+        awaits=None,
         failure_reason=None,
         last_policy=deployment.policy,
         rollout=begin(endpoint, deployment, context.now_s),

@@ -389,7 +389,7 @@ def give_up_going_back(endpoint: EndpointRecord, serving: Mapping[Group, int]) -
     mixed = tuple(variant for variant in here if variant.count > 0)
     # With nothing left at all it goes on trying to have one.
     mixed = mixed or (replace(old, count=1),)
-    return replace(endpoint, pending=None, rollout=None, mixed=mixed, awaits=UNSTAMPED)
+    return replace(endpoint, pending=None, rollout=None, mixed=mixed, awaits=None)
 
 
 def _exchanged(
