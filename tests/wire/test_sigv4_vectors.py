@@ -13,7 +13,7 @@ import pytest
 from warmroute.core.errors import Failure, Problem
 from warmroute.wire.headers import collect
 from warmroute.wire.signing import SigningKeys, parse_time
-from warmroute.wire.sigv4 import SignedRequest, verify
+from warmroute.wire.sigv4 import SCALING_SERVICES, SERVICES, SignedRequest, verify
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("WARMROUTE_DATA", HERE.parents[2] / "shared" / "data"))
@@ -26,11 +26,15 @@ SECRETS = {"AKIDEXAMPLE": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 def test_what_botocore_signed_is_accepted(case):
     headers = {name.encode(): value.encode() for name, value in case["headers"].items()}
     request = SignedRequest(case["method"], case["path"], case["query"], headers, case["body"].encode())
-    now_s = parse_time("20261130T120000Z")
-    assert (
-        verify(request, secret_of=SECRETS.get, region="us-east-1", now_s=now_s, keys=SigningKeys())
-        == "AKIDEXAMPLE"
+    verified = verify(
+        request,
+        secret_of=SECRETS.get,
+        region="us-east-1",
+        now_s=parse_time("20261130T120000Z"),
+        keys=SigningKeys(),
+        services=SERVICES | SCALING_SERVICES,
     )
+    assert verified == "AKIDEXAMPLE"
 
 
 def public_cases() -> list[dict]:

@@ -42,12 +42,15 @@ class Authenticator:
         self.required = bool(self._secrets or self._api_keys)
         """Whether any credentials are configured. Without any, every caller is let in."""
 
-    def native(self, request: SignedRequest, now_s: float) -> str | Failure:
+    def native(
+        self, request: SignedRequest, now_s: float, services: frozenset[str] = sigv4.SERVICES
+    ) -> str | Failure:
         """Return the principal of a native or control call, which is signed with SigV4.
 
         Args:
             request: As it came.
             now_s: Seconds since 1970.
+            services: Names of the service that it may be signed for.
 
         Returns:
             The principal; or the reason for a refusal, see ``wire.sigv4.verify``.
@@ -56,7 +59,12 @@ class Authenticator:
             return ANONYMOUS
         return self._principal(
             sigv4.verify(
-                request, secret_of=self._secrets.get, region=self._region, now_s=now_s, keys=self._keys
+                request,
+                secret_of=self._secrets.get,
+                region=self._region,
+                now_s=now_s,
+                keys=self._keys,
+                services=services,
             )
         )
 

@@ -30,7 +30,7 @@ from warmroute.routing.router import Router, VariantBook
 from warmroute.wire import awsjson, chat, http1, invocation, openai_errors, texts
 from warmroute.wire.chat import OpenAIRequest
 from warmroute.wire.http1 import Request
-from warmroute.wire.sigv4 import SignedRequest
+from warmroute.wire.sigv4 import SCALING_SERVICES, SERVICES, SignedRequest
 
 COMPONENT = b"x-amzn-sagemaker-inference-component"
 EXPLAIN = b"x-warmroute-explain"
@@ -282,7 +282,8 @@ class Gateway:
         self, request: Request, route: Route, record: Invocation, downstream: Downstream
     ) -> Underway | Failure | None:
         del route
-        principal = self._caller(request)
+        scales = awsjson.scales(request.headers.get(b"x-amz-target"))
+        principal = self._caller(request, SCALING_SERVICES if scales else SERVICES)
         if isinstance(principal, Failure):
             return principal
         record.principal = principal
@@ -315,12 +316,12 @@ class Gateway:
         _send(request, downstream, 200 if ready else 503, b"text/plain", text)
 
     # --- looking up ---------------------------------------------------------------------------
-    def _caller(self, request: Request) -> str | Failure:
+    def _caller(self, request: Request, services: frozenset[str] = SERVICES) -> str | Failure:
         """Return the principal of a signed call."""
         if not self._authenticator.required:
             return ANONYMOUS
         signed = SignedRequest(request.method, request.path, request.query, request.headers, request.body)
-        return self._authenticator.native(signed, self._desk.clock.wall_s())
+        return self._authenticator.native(signed, self._desk.clock.wall_s(), services)
 
     def _place_of(self, found: Found) -> Place:
         at = (found.book.endpoint, found.component)

@@ -92,6 +92,8 @@ def vote(
         now_s: Epoch seconds.
     """
     if policy.tracking is not None:
+        if len(readings) < 2:  # the policy is newer than the alarms
+            return (Hold(),)
         high, low = readings.values()
         asked = _track(policy, policy.tracking, high=high, low=low, capacity=capacity, now_s=now_s)
         if asked is None:

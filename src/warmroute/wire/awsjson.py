@@ -14,6 +14,7 @@ from warmroute.wire.headers import HeaderList, text
 CONTENT_TYPE: Final = b"application/x-amz-json-1.1"
 
 _SERVICES: Final = {"SageMaker": "sagemaker", "AnyScaleFrontendService": "application-autoscaling"}
+_SCALING: Final = b"AnyScaleFrontendService."
 
 
 def operation(target: bytes | None) -> tuple[str, str] | Failure:
@@ -36,6 +37,11 @@ def operation(target: bytes | None) -> tuple[str, str] | Failure:
             "are served.",
         )
     return service, name
+
+
+def scales(target: bytes | None) -> bool:
+    """Return whether an ``X-Amz-Target`` header is for Application Auto Scaling."""
+    return target is not None and target.startswith(_SCALING)
 
 
 def error(code: str, message: str, status: int = 400) -> tuple[int, HeaderList, bytes]:

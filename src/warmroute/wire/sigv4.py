@@ -21,8 +21,10 @@ from warmroute.wire import signing
 from warmroute.wire.headers import Headers, text
 from warmroute.wire.signing import ALGORITHM, Scope, SecretOf, SigningKeys
 
-SERVICES: Final = frozenset(("sagemaker", "application-autoscaling"))
-"""Signing names of the APIs served here; both SageMaker hosts sign as ``sagemaker``."""
+SERVICES: Final = frozenset(("sagemaker",))
+"""Signing name of SageMaker's APIs; both of its hosts sign so."""
+SCALING_SERVICES: Final = frozenset(("application-autoscaling",))
+"""Signing name of Application Auto Scaling."""
 
 _PARTS: Final = ("Credential", "SignedHeaders", "Signature")
 _PRESIGNED: Final = tuple(

@@ -13,7 +13,7 @@ from warmroute.core.errors import Failure, Problem
 from warmroute.core.fleet import AccessKey, ApiKey
 from warmroute.wire import bearer
 from warmroute.wire.signing import parse_time
-from warmroute.wire.sigv4 import SignedRequest
+from warmroute.wire.sigv4 import SCALING_SERVICES, SignedRequest
 
 ACCESS_KEYS = (AccessKey("AK", "secret", "team-a"), AccessKey("AK1", "other"))
 API_KEYS = (ApiKey("app", "key-1"), ApiKey("app-11", "key-11"), ApiKey("é", "clé"))
@@ -48,6 +48,15 @@ def signed(credentials=("AK", "secret")) -> tuple[SignedRequest, float]:
     return SignedRequest(
         "POST", "/endpoints/ep/invocations", "", headers | {b"host": b"r.test"}, b"{}"
     ), moment
+
+
+def signed_for_scaling() -> tuple[SignedRequest, float]:
+    request = AWSRequest(method="POST", url="http://r.test/", data=b"{}")
+    SigV4Auth(Credentials("AK", "secret"), "application-autoscaling", "us-east-1").add_auth(request)
+    headers = {name.lower().encode(): value.encode() for name, value in request.headers.items()}
+    moment = parse_time(headers[b"x-amz-date"].decode())
+    assert moment is not None
+    return SignedRequest("POST", "/", "", headers | {b"host": b"r.test"}, b"{}"), moment
 
 
 UNSIGNED = SignedRequest("POST", "/", "", {}, b"")
@@ -169,3 +178,17 @@ def test_any_bytes_are_refused_with_the_one_failure(value, scheme):
     assert isinstance(ALL.plain({b"authorization": given_value}, 1796040000.0), Failure)
     request = SignedRequest("POST", "/", "", {b"authorization": given_value, b"host": b"x"}, b"")
     assert isinstance(ALL.native(request, 1796040000.0), Failure)
+
+
+# --- Application Auto Scaling --------------------------------------------------------------------
+
+
+def test_a_signature_for_autoscaling_is_good_for_its_calls_alone():
+    request, now = signed_for_scaling()
+    assert ALL.native(request, now, SCALING_SERVICES) == "team-a"
+    assert problem(ALL.native(request, now)) is Problem.INVALID_SIGNATURE
+
+
+def test_a_signature_for_sagemaker_is_not_good_for_calls_of_autoscaling():
+    request, now = signed()
+    assert problem(ALL.native(request, now, SCALING_SERVICES)) is Problem.INVALID_SIGNATURE

@@ -204,10 +204,10 @@ def guarded(bench):
     return bench.fleet(target("i-1"), access_keys=(ACCESS,), api_keys=(API,))
 
 
-def signed(bench, path):
+def signed(bench, path, service="sagemaker", fields=()):
     """Sign a call, and set the time to when it was signed."""
-    request = AWSRequest(method="POST", url=f"http://localhost{path}", data=b"{}")
-    SigV4Auth(Credentials("AK", "secret"), "sagemaker", "eu-west-1").add_auth(request)
+    request = AWSRequest(method="POST", url=f"http://localhost{path}", data=b"{}", headers=dict(fields))
+    SigV4Auth(Credentials("AK", "secret"), service, "eu-west-1").add_auth(request)
     headers = [(name.lower().encode(), value.encode()) for name, value in request.headers.items()]
     moment = parse_time(dict(headers)[b"x-amz-date"].decode())
     bench.clock.wall_s = lambda: moment
@@ -220,6 +220,35 @@ def test_a_signed_call_is_let_in_under_its_principal(guarded, path):
     guarded.upstreams.answer()
     assert guarded.observer.ended[0].principal == "team-a"
     assert guarded.observer.ended[0].outcome == "completed"
+
+
+SCALING = {"X-Amz-Target": "AnyScaleFrontendService.DescribeScalableTargets"}
+MANAGING = {"X-Amz-Target": "SageMaker.ListEndpoints"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "service", "passes"),
+    [
+        (SCALING, "application-autoscaling", True),
+        (SCALING, "sagemaker", False),
+        (MANAGING, "sagemaker", True),
+        (MANAGING, "application-autoscaling", False),
+    ],
+)
+def test_a_call_of_the_control_plane_is_signed_for_its_own_service(guarded, fields, service, passes):
+    client, underway = guarded.send("/", b"{}", headers=signed(guarded, "/", service, fields))
+    assert (underway is not None) is passes
+    assert len(guarded.upstreams.calls) == passes
+    if passes:
+        guarded.upstreams.answer()
+    else:
+        assert "scoped to correct service" in json.loads(client.body)["message"]
+
+
+@pytest.mark.parametrize("path", [NATIVE, STREAM])
+def test_an_invocation_is_never_signed_for_autoscaling(guarded, path):
+    _, underway = guarded.send(path, b"{}", headers=signed(guarded, path, "application-autoscaling", SCALING))
+    assert underway is None
 
 
 @pytest.mark.parametrize("path", [NATIVE, STREAM, "/"])

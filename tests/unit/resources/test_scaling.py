@@ -124,6 +124,10 @@ def test_a_scale_out_does_not_wait_for_the_cooldown_of_a_scale_in():
     assert asked(tracking(in_s=NOW - 1), both(high=(20.0,)), capacity=1) == [2]
 
 
+def test_before_its_alarms_exist_it_holds():
+    assert vote(tracking(), {}, capacity=4, now_s=NOW) == (Hold(),)
+
+
 # --- Steps -----------------------------------------------------------------------------------
 
 STEPS = ((None, -5, -2), (-5, 0, -1), (0, 5, 1), (5, None, 3))

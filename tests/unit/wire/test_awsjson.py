@@ -80,3 +80,16 @@ def test_a_failure_before_the_control_plane_has_its_rows_code_and_status(problem
     given_status, fields, body = awsjson.failure(Failure(problem, "m"))
     assert given_status == status
     assert as_botocore_reads(given_status, fields, body)["Code"] == code
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (b"AnyScaleFrontendService.PutScalingPolicy", True),
+        (b"SageMaker.CreateEndpoint", False),
+        (b"AnyScaleFrontendService", False),
+        (None, False),
+    ],
+)
+def test_calls_of_application_auto_scaling_are_told_by_their_target(target, expected):
+    assert awsjson.scales(target) is expected

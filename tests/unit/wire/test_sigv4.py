@@ -13,7 +13,7 @@ from warmroute.core.errors import Failure, Problem
 from warmroute.core.limits import CLOCK_SKEW_S_MAX
 from warmroute.wire import signing
 from warmroute.wire.signing import SigningKeys
-from warmroute.wire.sigv4 import SignedRequest, verify
+from warmroute.wire.sigv4 import SCALING_SERVICES, SERVICES, SignedRequest, verify
 
 SECRETS = {"AK": "secret", "AK1": "other"}
 BASE = "http://127.0.0.1:8080"
@@ -55,13 +55,14 @@ def signed_at(request: SignedRequest) -> float:
     return moment
 
 
-def checked(request: SignedRequest, *, now_s=None, region="us-east-1"):
+def checked(request: SignedRequest, *, now_s=None, region="us-east-1", services=SERVICES):
     return verify(
         request,
         secret_of=SECRETS.get,
         region=region,
         now_s=signed_at(request) if now_s is None else now_s,
         keys=SigningKeys(),
+        services=services,
     )
 
 
@@ -131,16 +132,27 @@ def test_a_session_token_of_boto3_is_accepted(sent):
 
 
 @pytest.mark.parametrize(
-    ("service", "operation", "arguments"),
+    ("service", "operation", "arguments", "services", "others"),
     [
-        ("sagemaker", "list_endpoints", {}),
-        ("application-autoscaling", "describe_scaling_policies", {"ServiceNamespace": "sagemaker"}),
+        ("sagemaker", "list_endpoints", {}, SERVICES, SCALING_SERVICES),
+        (
+            "application-autoscaling",
+            "describe_scaling_policies",
+            {"ServiceNamespace": "sagemaker"},
+            SCALING_SERVICES,
+            SERVICES,
+        ),
     ],
 )
-def test_control_calls_of_boto3_are_accepted(sent, service, operation, arguments):
+def test_control_calls_of_boto3_are_accepted_for_their_own_service_only(
+    sent, service, operation, arguments, services, others
+):
     request = sent(service, operation, **arguments)
     assert b"x-amz-target" in request.headers
-    assert checked(request) == "AK"
+    assert checked(request, services=services) == "AK"
+    problem, message = refusal(checked(request, services=others))
+    assert problem is Problem.INVALID_SIGNATURE
+    assert "scoped to correct service" in message
 
 
 # --- Canonical forms, as botocore makes them -----------------------------------------------------
