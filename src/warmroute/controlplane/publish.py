@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from warmroute.controlplane.ports import InstanceFact
 from warmroute.core.fleet import (
     AccessKey,
     ApiKey,
+    Component,
     Endpoint,
     Fleet,
     NativeMapping,
@@ -17,9 +18,16 @@ from warmroute.core.fleet import (
     Variant,
 )
 from warmroute.core.ids import InstanceId, TargetId
-from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.planner import Rules
-from warmroute.resources.records import EndpointRecord, InstanceRecord, InstanceState, Launch, VariantRecord
+from warmroute.resources.records import (
+    EndpointRecord,
+    InferenceComponentRecord,
+    InstanceRecord,
+    InstanceState,
+    Launch,
+    VariantRecord,
+)
 from warmroute.resources.rollout import Group, Shown, shown
 
 _SERVING = (
@@ -63,6 +71,7 @@ def build_fleet(
     identity: Identity,
     version: int,
     routers: int = 1,
+    components: Iterable[InferenceComponentRecord] = (),
 ) -> Fleet:
     """Build the fleet.
 
@@ -73,12 +82,15 @@ def build_fleet(
     for record in instances:
         if record.state in _STATES and record.served and record.instance_id in facts:
             by_endpoint.setdefault(record.endpoint, []).append(record)
+    by_variant: dict[tuple[str, str], list[InferenceComponentRecord]] = {}
+    for component in components:
+        by_variant.setdefault((component.endpoint, component.variant), []).append(component)
     return Fleet(
         version=version,
         region=identity.region,
         account=identity.account,
         endpoints=tuple(
-            _endpoint(endpoint, by_endpoint.get(endpoint.name, []), facts, rules)
+            _endpoint(endpoint, by_endpoint.get(endpoint.name, []), by_variant, facts, rules)
             for endpoint in sorted(endpoints, key=lambda record: record.name)
         ),
         access_keys=identity.access_keys,
@@ -90,10 +102,25 @@ def build_fleet(
 
 def _endpoint(
     endpoint: EndpointRecord,
-    instances: list[InstanceRecord],
+    records: list[InstanceRecord],
+    components: Mapping[tuple[str, str], list[InferenceComponentRecord]],
     facts: Mapping[InstanceId, InstanceFact],
     rules: Rules,
 ) -> Endpoint:
+    in_service = endpoint.active is not None and endpoint.status in _SERVING
+    if endpoint.active is not None and any(variant.carries_copies for variant in endpoint.active.variants):
+        copies = sorted((r for r in records if r.component), key=lambda record: record.instance_id)
+        carrying: list[Variant] = []
+        for variant in endpoint.active.variants:
+            targets = [
+                _target(copy, None, facts[copy.instance_id], rules)
+                for copy in copies
+                if copy.variant == variant.name
+            ]
+            named = components.get((endpoint.name, variant.name), ())
+            carrying.append(_carrying(variant, targets, named))
+        return Endpoint(endpoint.name, in_service, tuple(carrying), carries_components=True)
+    instances = [record for record in records if not record.component]
     serving = Counter(record.group for record in instances if record.state is InstanceState.IN_SERVICE)
     by_group = {one.variant.group: one for one in shown(endpoint, serving)}
     shadow = _shadow(endpoint)
@@ -113,10 +140,22 @@ def _endpoint(
 
     return Endpoint(
         name=endpoint.name,
-        in_service=endpoint.active is not None and endpoint.status in _SERVING,
+        in_service=in_service,
         variants=tuple(described(group, by_group.get(group)) for group in (*by_group, *sorted(left))),
         shadow=described(shadow.variant.group, shadow) if shadow is not None else None,
     )
+
+
+def _carrying(
+    variant: VariantRecord, targets: list[Target], components: Iterable[InferenceComponentRecord]
+) -> Variant:
+    """Describe a variant whose instances are host slots: its targets are the copies on them."""
+    named = tuple(
+        Component(component.name, component.base)
+        for component in sorted(components, key=lambda component: component.name)
+        if component.status is not ComponentStatus.DELETING
+    )
+    return replace(_variant(variant.group, Shown(variant, 1.0), targets), components=named)
 
 
 def _shadow(endpoint: EndpointRecord) -> Shown | None:
@@ -151,7 +190,7 @@ def _target(
     image = rules.image(launch)
     return Target(
         target_id=TargetId(record.instance_id),
-        instance_id=record.instance_id,
+        instance_id=record.host or record.instance_id,
         generation=target_generation(record, fact),
         host=fact.host,
         port=fact.port,
@@ -162,6 +201,7 @@ def _target(
         native=image.native if image is not None else NativeMapping.AUTO,
         hold_first_event=image.hold_first_event if image is not None else False,
         api_key=fact.api_key,
+        component=record.component,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from warmroute.controlplane.changes import Changes
 from warmroute.controlplane.health import HealthChecks
+from warmroute.controlplane.planning import Records, is_quiet, plan_all, write_plans
 from warmroute.controlplane.ports import (
     Clock,
     HealthProbe,
@@ -35,9 +36,8 @@ from warmroute.core import limits
 from warmroute.core.fleet import Fleet
 from warmroute.core.ids import InstanceId, TargetId
 from warmroute.resources.instances import Observed
-from warmroute.resources.lifecycle import CHANGING
-from warmroute.resources.planner import Plan, Rules, World, plan, stamp
-from warmroute.resources.records import EndpointRecord, InstanceRecord, InstanceState
+from warmroute.resources.planner import Plan, Rules, World
+from warmroute.resources.records import InstanceRecord
 
 _log = logging.getLogger(__name__)
 
@@ -246,15 +246,12 @@ class Reconciler:
             self._since_s = now_s
 
         def decide(transaction: Transaction) -> tuple[list[Plan], World, Fleet, bool]:
-            endpoints = transaction.endpoints()
-            instances = transaction.instances()
-            world = self._world(facts, instances, now_s)
-            plans = [
-                plan(endpoint, tuple(r for r in instances if r.endpoint == endpoint.name), world, self._rules)
-                for endpoint in endpoints
-            ]
+            records = Records.read(transaction)
+            world = self._world(facts, records.instances, now_s)
+            plans = plan_all(records, world, self._rules)
             fleet = self._next_fleet(plans, facts, transaction)
-            return plans, world, fleet, self._write(transaction, endpoints, instances, plans, fleet.version)
+            changed = write_plans(transaction, records, plans, fleet.version, now_s=now_s)
+            return plans, world, fleet, changed
 
         plans, world, fleet, changed = run(self._store, decide)
         self._say(plans, world, facts)
@@ -271,7 +268,7 @@ class Reconciler:
                 for instance_id in (*orphans, *(key for one in plans for key in one.stop))
                 if self._may("stop", instance_id)
             ),
-            quiet=not orphans and all(_is_quiet(one) for one in plans),
+            quiet=not orphans and all(is_quiet(one) for one in plans),
             changed=changed,
         )
 
@@ -322,6 +319,7 @@ class Reconciler:
             identity=self._identity,
             version=version,
             routers=self._routers.router_count(),
+            components=[component for one in plans for component in one.components],
         )
         floor = self._routers.version_floor()
         if fleet == told and version > floor:
@@ -329,36 +327,6 @@ class Reconciler:
         version = max(version, floor) + 1
         transaction.set_note(FLEET_VERSION_NOTE, str(version))
         return replace(fleet, version=version)
-
-    @staticmethod
-    def _write(
-        transaction: Transaction,
-        endpoints: tuple[EndpointRecord, ...],
-        instances: tuple[InstanceRecord, ...],
-        plans: list[Plan],
-        version: int,
-    ) -> bool:
-        """Write what the plans changed; return whether they changed anything."""
-        before = {record.instance_id: record for record in instances}
-        changed = False
-        for endpoint, one in zip(endpoints, plans, strict=True):
-            if one.endpoint is None:
-                transaction.remove(endpoint)
-                changed = True
-                continue
-            stamped_endpoint, stamped = stamp(one.endpoint, one.instances, version)
-            if stamped_endpoint != endpoint:
-                transaction.put(stamped_endpoint)
-                changed = True
-            for record in stamped:
-                if before.pop(record.instance_id, None) != record:
-                    transaction.put_instance(record)
-                    changed = True
-        # Left over: instances that are gone, and any whose endpoint is.
-        for instance_id in before:
-            transaction.remove_instance(instance_id)
-            changed = True
-        return changed
 
     def _say(self, plans: list[Plan], world: World, facts: Mapping[InstanceId, InstanceFact]) -> None:
         news = self._changes.news(
@@ -455,11 +423,3 @@ class Reconciler:
         actions = self._actions
         actions.refused = {key: text for key, text in actions.refused.items() if key in known}
         actions.again_s = {key: time_s for key, time_s in actions.again_s.items() if key[0] in known}
-
-
-def _is_quiet(one: Plan) -> bool:
-    """Whether a plan waits for nothing."""
-    if one.endpoint is None:
-        return False
-    states = {record.state for record in one.instances}
-    return one.endpoint.status not in CHANGING and states <= {InstanceState.IN_SERVICE}

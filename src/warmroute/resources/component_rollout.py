@@ -116,11 +116,14 @@ def next_shares(
     if rollout.back:
         old = min(count, old_serving + rollout.back_batch)
         done = old_serving >= count
-        return Shares(old=old, new=0 if done else max(0, count - old_serving), rollout=rollout, done=done)
+        stay = count - (old_serving if rollout.beside else old)
+        new = 0 if done else min(new_serving, max(0, stay))
+        return Shares(old=old, new=new, rollout=rollout, done=done)
     moved = min(rollout.moved or rollout.batch, count)
     rollout = replace(rollout, moved=moved)
     if new_serving < moved:
-        return Shares(old=count - min(new_serving, moved), new=moved, rollout=replace(rollout, baked_s=None))
+        gone = min(new_serving, moved) if rollout.beside else moved
+        return Shares(old=count - gone, new=moved, rollout=replace(rollout, baked_s=None))
     baked_s = now_s if rollout.baked_s is None else rollout.baked_s
     if now_s < baked_s + rollout.wait_s:
         return Shares(old=count - moved, new=moved, rollout=replace(rollout, baked_s=baked_s))

@@ -12,6 +12,7 @@ time-out, and not by their number: a server that ends at once stays Creating unt
 from collections.abc import Iterable
 from dataclasses import replace
 
+from warmroute.core import limits
 from warmroute.core.ids import InstanceId
 from warmroute.resources.instances import Failed, advance
 from warmroute.resources.placement import Placed
@@ -59,13 +60,23 @@ def _told(failed: Failed, world: World) -> Failed:
     observed = world.observed.get(copy.instance_id)
     ended = observed is not None and not observed.running
     fatal = failed.fatal
-    if ended and copy.state is InstanceState.STARTING:
-        first_s = copy.first_s if copy.first_s is not None else copy.created_s
-        fatal = world.now_s >= first_s + copy.startup_s
+    if ended and copy.instance_id not in world.refused:
+        late = world.now_s >= _first_s(copy) + copy.startup_s
+        fatal = late and not _was_stable(copy, world)
     reason = failed.reason.replace(
         f"for production variant {copy.variant} ", f"of inference component {copy.component} ", 1
     )
     return replace(failed, reason=reason, fatal=fatal)
+
+
+def _first_s(copy: InstanceRecord) -> float:
+    """Return when the row of failures began that a copy is in, epoch seconds."""
+    return copy.first_s if copy.first_s is not None else copy.created_s
+
+
+def _was_stable(copy: InstanceRecord, world: World) -> bool:
+    since_s = copy.in_service_s
+    return since_s is not None and world.now_s >= since_s + limits.INSTANCE_STABLE_S
 
 
 def leave(record: InstanceRecord, now_s: float) -> InstanceRecord:
@@ -136,12 +147,11 @@ def new_copy(
 def successor(failed: Failed, world: World) -> InstanceRecord:
     """Return the copy that takes a failed one's place, on its host and with its devices."""
     before = failed.record
-    first_s = before.first_s if before.first_s is not None and failed.attempts > 1 else before.created_s
-    # It is tried once more when the time of the whole row is over, and not after a long wait beyond that.
-    wait_s = min(backoff_s(failed.attempts), max(first_s + before.startup_s - world.now_s, 0.0))
-    if before.in_service_s is not None:
-        wait_s = backoff_s(failed.attempts)
-        first_s = world.now_s
+    first_s = None if _was_stable(before, world) else _first_s(before)
+    wait_s = backoff_s(failed.attempts)
+    if first_s is not None and world.now_s < first_s + before.startup_s:
+        # Tried once more when the time of the whole row is over, and not after a long wait beyond that.
+        wait_s = min(wait_s, first_s + before.startup_s - world.now_s)
     return replace(
         before,
         instance_id=world.new_id(),

@@ -16,6 +16,7 @@ from warmroute.resources.progress import in_service, progress
 from warmroute.resources.records import (
     UNSTAMPED,
     EndpointRecord,
+    InferenceComponentRecord,
     InstanceRecord,
     InstanceState,
     Launch,
@@ -45,12 +46,14 @@ class Plan:
         instances: All that remain, new ones included.
         start: To be started.
         stop: To be stopped.
+        components: Inference components of the endpoint that remain.
     """
 
     endpoint: EndpointRecord | None
     instances: tuple[InstanceRecord, ...]
     start: tuple[InstanceRecord, ...] = ()
     stop: tuple[InstanceId, ...] = ()
+    components: tuple[InferenceComponentRecord, ...] = ()
 
 
 def plan(endpoint: EndpointRecord, instances: tuple[InstanceRecord, ...], world: World, rules: Rules) -> Plan:

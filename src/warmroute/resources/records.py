@@ -318,6 +318,8 @@ class ComponentRollout:
         baked_s: When the current batch was found in service, epoch seconds; None before.
         timeout_s: MaximumExecutionTimeoutInSeconds; None for none.
         alarms: Names of AutoRollbackConfiguration.
+        beside: New copies start beside the old ones; where there is no room for that, a batch of old ones
+            leaves first.
         back: It is being rolled back; what is ``pending`` goes, what is ``active`` comes again.
     """
 
@@ -328,6 +330,7 @@ class ComponentRollout:
     baked_s: float | None = None
     timeout_s: float | None = None
     alarms: tuple[str, ...] = ()
+    beside: bool = True
     back: bool = False
 
 

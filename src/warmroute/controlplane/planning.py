@@ -1,0 +1,138 @@
+"""One plan for everything: every endpoint with its instances and inference components."""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from warmroute.controlplane.ports import Transaction
+from warmroute.resources.component_planner import plan_endpoint, stamp_component
+from warmroute.resources.component_progress import without_endpoint
+from warmroute.resources.lifecycle import CHANGING, COMPONENT_CHANGING
+from warmroute.resources.planner import Plan, stamp
+from warmroute.resources.records import (
+    EndpointRecord,
+    InferenceComponentRecord,
+    InstanceRecord,
+    InstanceState,
+)
+from warmroute.resources.world import Rules, World
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What the store holds.
+
+    Attributes:
+        endpoints: All endpoints.
+        instances: All instances, hosts and copies, oldest first.
+        components: All inference components.
+    """
+
+    endpoints: tuple[EndpointRecord, ...]
+    instances: tuple[InstanceRecord, ...]
+    components: tuple[InferenceComponentRecord, ...]
+
+    @classmethod
+    def read(cls, transaction: Transaction) -> "Records":
+        """Read them in one transaction."""
+        return cls(transaction.endpoints(), transaction.instances(), transaction.inference_components())
+
+
+def plan_all(records: Records, world: World, rules: Rules) -> list[Plan]:
+    """Plan every endpoint, in order.
+
+    Each plan takes into account what the ones before it decided, so that no room is given out twice.
+
+    Args:
+        records: What the store holds.
+        world: What was observed.
+        rules: Declarations and bounds.
+
+    Returns:
+        One plan for each endpoint.
+    """
+    by_endpoint: dict[str, list[InstanceRecord]] = {endpoint.name: [] for endpoint in records.endpoints}
+    for record in records.instances:
+        by_endpoint.setdefault(record.endpoint, []).append(record)
+    plans = []
+    for endpoint in records.endpoints:
+        mine = tuple(by_endpoint[endpoint.name])
+        others = tuple(
+            one for name, instances in by_endpoint.items() if name != endpoint.name for one in instances
+        )
+        components = tuple(one for one in records.components if one.endpoint == endpoint.name)
+        planned = plan_endpoint(endpoint, mine, components, replace(world, others=others), rules)
+        by_endpoint[endpoint.name] = list(planned.instances)
+        plans.append(planned)
+    return plans
+
+
+def write_plans(
+    transaction: Transaction, records: Records, plans: list[Plan], version: int, *, now_s: float
+) -> bool:
+    """Write what the plans changed.
+
+    Args:
+        transaction: The one that ``records`` were read in.
+        records: As they were.
+        plans: One for each endpoint.
+        version: Of the fleet that shows the plans.
+        now_s: Epoch seconds.
+
+    Returns:
+        Whether they changed anything.
+    """
+    before = {record.instance_id: record for record in records.instances}
+    components = {component.name: component for component in records.components}
+    changed = False
+    for endpoint, one in zip(records.endpoints, plans, strict=True):
+        for component in one.components:
+            stamped = stamp_component(component, version)
+            if components.pop(component.name, None) != stamped:
+                transaction.put(stamped)
+                changed = True
+        if one.endpoint is None:
+            transaction.remove(endpoint)
+            changed = True
+            continue
+        stamped_endpoint, instances = stamp(one.endpoint, one.instances, version)
+        if stamped_endpoint != endpoint:
+            transaction.put(stamped_endpoint)
+            changed = True
+        for record in instances:
+            if before.pop(record.instance_id, None) != record:
+                transaction.put_instance(record)
+                changed = True
+    # Left over: instances that are gone, and any whose endpoint is.
+    for instance_id in before:
+        transaction.remove_instance(instance_id)
+    known = {str(endpoint.name) for endpoint in records.endpoints}
+    orphans = _write_orphans(transaction, components.values(), known, now_s)
+    return changed or bool(before) or orphans
+
+
+def _write_orphans(
+    transaction: Transaction,
+    components: Iterable[InferenceComponentRecord],
+    known: AbstractSet[str],
+    now_s: float,
+) -> bool:
+    """Write components that no plan has: those that are gone, and those whose endpoint is."""
+    changed = False
+    for component in components:
+        after = None if component.endpoint in known else without_endpoint(component, now_s)
+        if after is None:
+            transaction.remove(component)
+        elif after != component:
+            transaction.put(after)
+        changed = changed or after != component
+    return changed
+
+
+def is_quiet(one: Plan) -> bool:
+    """Whether a plan waits for nothing."""
+    if one.endpoint is None:
+        return False
+    states = {record.state for record in one.instances}
+    changing = any(component.status in COMPONENT_CHANGING for component in one.components)
+    return one.endpoint.status not in CHANGING and not changing and states <= {InstanceState.IN_SERVICE}
