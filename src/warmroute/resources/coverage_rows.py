@@ -105,16 +105,21 @@ _METRICS = structure(
 _CONFIG = structure(
     noun="endpoint configuration",
     named_by="EndpointConfigName",
-    honoured=("EndpointConfigName", "ProductionVariants", "DataCaptureConfig", "Tags"),
+    honoured=(
+        "EndpointConfigName", "ProductionVariants", "ShadowProductionVariants", "DataCaptureConfig", "Tags",
+    ),
     stored=("KmsKeyId", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation", "MetricsConfig"),
     refused={
         "AsyncInferenceConfig": "Invoke the endpoint in real time or as a response stream.",
         "ExplainerConfig": "Leave it out.",
-        "ShadowProductionVariants": "Use ProductionVariants.",
         "CrossRegionTrafficConfig": "Leave it out.",
     },
-    inside={"ProductionVariants": VARIANT, "DataCaptureConfig": _CAPTURE, "MetricsConfig": _METRICS, **_TAGS},
-)
+    notes={"ShadowProductionVariants": "one, beside one production variant"},
+    inside={
+        "ProductionVariants": VARIANT, "ShadowProductionVariants": VARIANT, "DataCaptureConfig": _CAPTURE,
+        "MetricsConfig": _METRICS, **_TAGS,
+    },
+)  # fmt: skip
 
 _SPECIFICATION = structure(
     noun="Specification",

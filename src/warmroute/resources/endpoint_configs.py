@@ -50,8 +50,9 @@ def create_endpoint_config(request: JsonObject, tables: Tables, context: Context
     arn = context.place.arn(Kind.ENDPOINT_CONFIG, name)
     _check_config(request)
     seen: set[str] = set()
-    check_variants(request["ProductionVariants"])
-    for variant in request["ProductionVariants"]:
+    variants = [*request["ProductionVariants"], *request.get("ShadowProductionVariants", ())]
+    check_variants(variants)
+    for variant in variants:
         _check_variant(variant, seen)
         variant.setdefault("InitialVariantWeight", 1.0)
         models_of(variant, tables, context)
@@ -74,6 +75,20 @@ def _check_config(request: JsonObject) -> None:
     capture = request.get("DataCaptureConfig")
     if capture is not None and capture.get("EnableCapture", True):
         raise unsupported("DataCaptureConfig", "Leave it out or set EnableCapture to false.")
+    shadows = request.get("ShadowProductionVariants")
+    if not shadows:
+        return
+    variants = request["ProductionVariants"]
+    if (len(variants), len(shadows)) != (1, 1):
+        raise invalid(
+            "With ShadowProductionVariants there must be one production variant and one shadow variant, got "
+            f"{len(variants)} and {len(shadows)}."
+        )
+    if "ModelName" not in shadows[0]:
+        raise unsupported(
+            f'A shadow variant without ModelName ("{shadows[0]["VariantName"]}"), for inference components,',
+            "Give ModelName to both variants.",
+        )
 
 
 def _check_variant(variant: JsonObject, seen: set[str]) -> None:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import assert_never
 
-from warmroute.core.ids import VariantName
 from warmroute.resources.arns import Kind
 from warmroute.resources.endpoint_configs import routing_document
 from warmroute.resources.errors import not_found
@@ -15,8 +15,10 @@ from warmroute.resources.records import (
     InstanceRecord,
     InstanceState,
     JsonObject,
+    RolloutPhase,
     VariantRecord,
 )
+from warmroute.resources.rollout import Group, shown, steps
 from warmroute.resources.tables import Context, Outcome, Tables
 
 _VARIANT_STATUS = {
@@ -47,56 +49,98 @@ def endpoint_document(endpoint: EndpointRecord, instances: tuple[InstanceRecord,
         "CreationTime": endpoint.created_s,
         "LastModifiedTime": endpoint.modified_s,
     }
-    shown = endpoint.active or endpoint.pending
-    assert shown is not None, "config_name asserts it"
-    document |= shown.echo
-    document["ProductionVariants"] = [_variant(endpoint, variant, serving) for variant in shown.variants]
+    main = endpoint.active or endpoint.pending
+    assert main is not None, "config_name asserts it"
+    document |= main.echo
+    document["ProductionVariants"] = [_variant(endpoint, variant, serving) for variant in main.variants]
+    if main.shadow is not None:
+        document["ShadowProductionVariants"] = [_variant(endpoint, main.shadow, serving)]
     if endpoint.failure_reason is not None:
         document["FailureReason"] = endpoint.failure_reason
     if endpoint.last_policy is not None:
         document["LastDeploymentConfig"] = endpoint.last_policy
-    changing = (EndpointStatus.CREATING, EndpointStatus.UPDATING)
-    if endpoint.pending is not None and endpoint.status in changing:
-        document["PendingDeploymentSummary"] = _pending(endpoint.pending, serving)
+    if endpoint.pending is not None and _is_deploying(endpoint, endpoint.pending):
+        document["PendingDeploymentSummary"] = _pending(endpoint, endpoint.pending, serving)
     return document
 
 
-def _variant(
-    endpoint: EndpointRecord, variant: VariantRecord, serving: Mapping[tuple[VariantName, int], int]
-) -> JsonObject:
+def _is_deploying(endpoint: EndpointRecord, pending: Deployment) -> bool:
+    """Return whether what is pending is another configuration, and not only other weights or counts."""
+    if endpoint.status not in (EndpointStatus.CREATING, EndpointStatus.UPDATING):
+        return False
+    active = endpoint.active
+    if active is None or active.config_name != pending.config_name:
+        return True
+    return {one.group for one in active.all_variants} != {one.group for one in pending.all_variants}
+
+
+def _variant(endpoint: EndpointRecord, variant: VariantRecord, serving: Mapping[Group, int]) -> JsonObject:
     wanted = variant
     if endpoint.status is EndpointStatus.UPDATING and endpoint.pending is not None:
         wanted = endpoint.pending.variant(variant.name) or variant
-    current = serving.get(variant.group, 0)
+    groups = {one.group for one in endpoint.mixed if one.name == variant.name} | {variant.group}
     document = _summary(variant) | {
-        "CurrentWeight": variant.weight,
+        "CurrentWeight": _weight_now(endpoint, variant, serving),
         "DesiredWeight": wanted.weight,
-        "CurrentInstanceCount": current,
+        "CurrentInstanceCount": sum(serving.get(group, 0) for group in groups),
         "DesiredInstanceCount": wanted.count,
     }
     status = _VARIANT_STATUS.get(endpoint.status)
     if status is not None:
-        document["VariantStatus"] = [{"Status": status, "StartTime": endpoint.modified_s}]
+        document["VariantStatus"] = [_status(endpoint, status, since_s=endpoint.modified_s, old=True)]
     return document
 
 
-def _pending(deployment: Deployment, serving: Mapping[tuple[VariantName, int], int]) -> JsonObject:
-    return {
+def _weight_now(endpoint: EndpointRecord, variant: VariantRecord, serving: Mapping[Group, int]) -> float:
+    """Return a variant's weight, or the part that this revision has of it during a deployment in steps."""
+    if endpoint.rollout is None:
+        return variant.weight
+    found = (one for one in shown(endpoint, serving) if one.variant.group == variant.group)
+    return next((one.variant.weight * one.share for one in found), 0.0)
+
+
+def _status(endpoint: EndpointRecord, status: str, *, since_s: float, old: bool) -> JsonObject:
+    """Return a VariantStatus: of old or new instances of a deployment in steps, or the one given."""
+    rollout = endpoint.rollout
+    if rollout is None or rollout.back is not None:
+        return {"Status": status, "StartTime": since_s}
+    count = len(steps(endpoint))
+    step = f"Step {rollout.step + 1} of {count}"
+    match rollout.phase:
+        case RolloutPhase.PROVISIONING:
+            text = f"{step}: new instances are being started."
+        case RolloutPhase.SHIFTING:
+            status, text = "ActivatingTraffic", f"{step}: traffic is being shifted."
+        case RolloutPhase.BAKING:
+            status, text = "Baking", f"{step}: alarms and health checks are being watched."
+        case RolloutPhase.TERMINATING:
+            status = "Deleting" if old else "Updating"
+            text = "All traffic is on the new instances; the old ones wait for their end."
+        case _:
+            assert_never(rollout.phase)
+    return {"Status": status, "StatusMessage": text, "StartTime": rollout.since_s}
+
+
+def _pending(endpoint: EndpointRecord, deployment: Deployment, serving: Mapping[Group, int]) -> JsonObject:
+    def described(variant: VariantRecord) -> JsonObject:
+        weight = _weight_now(endpoint, variant, serving) if endpoint.rollout is not None else 0.0
+        return _summary(variant) | {
+            "CurrentWeight": weight,
+            "DesiredWeight": variant.weight,
+            "CurrentInstanceCount": serving.get(variant.group, 0),
+            "DesiredInstanceCount": variant.count,
+            "InstanceType": variant.launch.instance_type,
+            "VariantStatus": [_status(endpoint, "Creating", since_s=deployment.started_s, old=False)],
+        }
+
+    document: JsonObject = {
         "EndpointConfigName": deployment.config_name,
         "StartTime": deployment.started_s,
-        "ProductionVariants": [
-            _summary(variant)
-            | {
-                "CurrentWeight": 0.0,
-                "DesiredWeight": variant.weight,
-                "CurrentInstanceCount": serving.get(variant.group, 0),
-                "DesiredInstanceCount": variant.count,
-                "InstanceType": variant.launch.instance_type,
-                "VariantStatus": [{"Status": "Creating", "StartTime": deployment.started_s}],
-            }
-            for variant in deployment.variants
-        ],
+        "ProductionVariants": [described(variant) for variant in deployment.variants],
     }
+    if deployment.shadow is not None:
+        document["ShadowProductionVariants"] = [described(deployment.shadow)]
+    return document
 
 
 def _summary(variant: VariantRecord) -> JsonObject:

@@ -64,7 +64,7 @@ def test_variants_that_cannot_be_honoured_are_refused(api, make_variant, changes
 
 @pytest.mark.parametrize(
     "member",
-    ["AsyncInferenceConfig", "ExplainerConfig", "ShadowProductionVariants", "CrossRegionTrafficConfig"],
+    ["AsyncInferenceConfig", "ExplainerConfig", "CrossRegionTrafficConfig"],
 )
 def test_configs_that_cannot_be_honoured_are_refused(api, make_variant, member):
     api.model()
@@ -148,3 +148,51 @@ def test_a_variant_carries_what_its_instances_need(api, make_variant):
     assert variant.launch.environment == {"A": "1"}
     assert variant.echo == {"ManagedInstanceScaling": scaling}
     assert (plain.routing, plain.startup_s) == (None, None)
+
+
+# --- shadow variants -------------------------------------------------------------------------
+
+
+def with_shadow(api, make_variant, *shadows, production=1):
+    variants = [make_variant(VariantName=f"v{number}") for number in range(production)]
+    request = {"EndpointConfigName": "c", "ProductionVariants": variants}
+    return request | {"ShadowProductionVariants": list(shadows)}
+
+
+def test_a_config_may_have_one_shadow_beside_one_variant(api, make_variant):
+    api.model()
+    api.call("CreateEndpointConfig", **with_shadow(api, make_variant, make_variant(VariantName="s")))
+    shown = api.call("DescribeEndpointConfig", EndpointConfigName="c")
+    (shadow,) = shown["ShadowProductionVariants"]
+    assert (shadow["VariantName"], shadow["InitialVariantWeight"]) == ("s", 1.0)
+
+
+def test_two_of_either_are_refused(api, make_variant):
+    api.model()
+    shadow, other = make_variant(VariantName="s"), make_variant(VariantName="t")
+    for request in (
+        with_shadow(api, make_variant, shadow, other),
+        with_shadow(api, make_variant, shadow, production=2),
+    ):
+        error = api.refused("CreateEndpointConfig", **request)
+        assert "one production variant and one shadow variant" in str(error)
+
+
+def test_a_shadow_has_a_name_of_its_own_and_a_model_that_exists(api, make_variant):
+    api.model()
+    refused = api.refused(
+        "CreateEndpointConfig", **with_shadow(api, make_variant, make_variant(VariantName="v0"))
+    )
+    assert "non-unique" in str(refused)
+    missing = make_variant(VariantName="s", ModelName="gone")
+    assert "Could not find model" in str(
+        api.refused("CreateEndpointConfig", **with_shadow(api, make_variant, missing))
+    )
+
+
+def test_a_shadow_of_an_endpoint_for_components_is_refused(api, make_variant):
+    shadow = make_variant(VariantName="s")
+    request = with_shadow(api, make_variant, shadow)
+    for each in (shadow, *request["ProductionVariants"]):
+        del each["ModelName"]
+    assert "shadow variant without ModelName" in str(api.refused("CreateEndpointConfig", **request))

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from warmroute.resources.lifecycle import EndpointStatus
-from warmroute.resources.records import InstanceRecord, InstanceState
+from warmroute.resources.records import InstanceRecord, InstanceState, Rollout, RolloutPhase
 
 S = EndpointStatus
 
@@ -106,3 +106,97 @@ def test_endpoints_are_listed(creating, sort_by):
     assert set(listed) == {
         "EndpointName", "EndpointArn", "CreationTime", "LastModifiedTime", "EndpointStatus"
     }  # fmt: skip
+
+
+# --- deployments in steps ----------------------------------------------------------------------
+
+
+POLICY = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {
+            "Type": "CANARY",
+            "WaitIntervalInSeconds": 60,
+            "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 25},
+        },
+    }
+}
+
+
+@pytest.fixture
+def updating(creating, make_variant):
+    """An endpoint whose update with a canary has begun."""
+    creating.model("m2", Image="other")
+    creating.call(
+        "CreateEndpointConfig", EndpointConfigName="c2", ProductionVariants=[make_variant(ModelName="m2")]
+    )
+    record = creating.endpoint()
+    creating.put(replace(record, status=S.IN_SERVICE, active=record.pending, pending=None))
+    creating.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName="c2", DeploymentConfig=POLICY)
+    for number, revision in enumerate((1, 1, 2, 2)):
+        instance(creating, number, ("v", revision))
+    return creating
+
+
+@pytest.mark.parametrize(
+    ("step", "phase", "weights", "statuses"),
+    [
+        (0, RolloutPhase.PROVISIONING, (1.0, 0.0), ("Updating", "Creating")),
+        (0, RolloutPhase.SHIFTING, (0.75, 0.25), ("ActivatingTraffic", "ActivatingTraffic")),
+        (0, RolloutPhase.BAKING, (0.75, 0.25), ("Baking", "Baking")),
+        (1, RolloutPhase.BAKING, (0.0, 1.0), ("Baking", "Baking")),
+        (1, RolloutPhase.TERMINATING, (0.0, 1.0), ("Deleting", "Updating")),
+    ],
+)
+def test_a_deployment_in_steps_shows_where_it_is(updating, step, phase, weights, statuses):
+    updating.put(replace(updating.endpoint(), rollout=Rollout(step, phase, 77.0)))
+    shown = describe(updating)
+    (old,), (new,) = shown["ProductionVariants"], shown["PendingDeploymentSummary"]["ProductionVariants"]
+    assert (old["CurrentWeight"], new["CurrentWeight"]) == weights
+    assert (old["DesiredWeight"], new["DesiredWeight"]) == (1.0, 1.0)
+    assert (old["CurrentInstanceCount"], new["CurrentInstanceCount"]) == (2, 2)
+    assert (old["VariantStatus"][0]["Status"], new["VariantStatus"][0]["Status"]) == statuses
+    if phase is not RolloutPhase.PROVISIONING:
+        assert old["VariantStatus"][0]["StartTime"] == 77.0
+        assert old["VariantStatus"][0]["StatusMessage"]
+    assert shown["LastDeploymentConfig"] == POLICY
+    assert shown["EndpointConfigName"] == "c"
+
+
+def test_other_weights_alone_are_no_pending_deployment(creating):
+    record = creating.endpoint()
+    creating.put(replace(record, status=S.IN_SERVICE, active=record.pending, pending=None))
+    creating.call(
+        "UpdateEndpointWeightsAndCapacities",
+        EndpointName="ep",
+        DesiredWeightsAndCapacities=[{"VariantName": "v", "DesiredWeight": 0.5}],
+    )
+    shown = describe(creating)
+    assert shown["EndpointStatus"] == "Updating"
+    assert "PendingDeploymentSummary" not in shown
+    assert shown["ProductionVariants"][0]["DesiredWeight"] == 0.5
+
+
+def test_a_failed_rollback_shows_the_instances_of_both_revisions(updating):
+    record = updating.endpoint()
+    old, new = record.active.variants[0], record.pending.variants[0]
+    updating.put(
+        replace(record, status=S.UPDATE_ROLLBACK_FAILED, pending=None, rollout=None, mixed=(old, new))
+    )
+    shown = describe(updating)
+    assert shown["EndpointStatus"] == "UpdateRollbackFailed"
+    assert shown["ProductionVariants"][0]["CurrentInstanceCount"] == 4
+    assert "VariantStatus" not in shown["ProductionVariants"][0]
+
+
+def test_a_shadow_is_shown_beside_production(creating, make_variant):
+    creating.call(
+        "CreateEndpointConfig",
+        EndpointConfigName="cs",
+        ProductionVariants=[make_variant()],
+        ShadowProductionVariants=[make_variant(VariantName="s", InitialVariantWeight=0.5)],
+    )
+    creating.call("CreateEndpoint", EndpointName="es", EndpointConfigName="cs")
+    shown = creating.call("DescribeEndpoint", EndpointName="es")
+    (shadow,) = shown["ShadowProductionVariants"]
+    assert (shadow["VariantName"], shadow["CurrentWeight"], shadow["DesiredInstanceCount"]) == ("s", 0.5, 2)
+    assert shown["PendingDeploymentSummary"]["ShadowProductionVariants"][0]["VariantName"] == "s"

@@ -2,7 +2,7 @@ import pytest
 
 from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.resources.instances import Observed
-from warmroute.resources.records import InstanceRecord, InstanceState, Launch, VariantRecord
+from warmroute.resources.records import InstanceRecord, InstanceState, Launch
 from warmroute.resources.world import Rules, World
 
 RULES = Rules(
@@ -33,7 +33,7 @@ def test_a_launch_has_the_image_it_names_or_that_of_its_type(launch, image):
     [(7.0, "local", 7.0), (None, "local", 100.0), (None, "fixed", Image("").startup_s_max)],
 )
 def test_an_instance_may_take_as_long_as_its_variant_or_its_image_says(startup_s, type_, expected):
-    assert RULES.startup_s(VariantRecord("v", 1, Launch(type_, "m"), 1, startup_s=startup_s)) == expected
+    assert RULES.startup_s(Launch(type_, "m"), startup_s) == expected
 
 
 @pytest.mark.parametrize(
