@@ -15,6 +15,7 @@ from warmroute.core.errors import ConfigurationError
 
 COMMANDS = {
     "serve": "Run warmroute in the foreground.",
+    "apply": "Make what a file describes: models, endpoints, components, scaling.",
     "endpoints": "List, describe, scale, drain and watch endpoints.",
     "models": "List and describe models; fetch weights.",
     "components": "List, describe and scale inference components.",

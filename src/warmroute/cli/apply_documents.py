@@ -1,0 +1,102 @@
+"""Comparing documents of the API: fingerprints of content, and differences by place."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+JsonObject = dict[str, Any]
+
+_NAMES: Final = ("VariantName", "Key", "Name", "ModelName")
+"""Members that tell entries of a list apart; the first that every entry has."""
+_SECRET: Final = re.compile(r"(?i)(token|secret|password|passwd|credential|(^|[._-])(api_?|access_?)?key)")
+"""Names of environment variables whose values are not shown."""
+HIDDEN: Final = "(hidden)"
+SHOWN_CHARACTERS_MAX: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place at which two documents differ.
+
+    Attributes:
+        path: Such as ``ProductionVariants[a].InitialInstanceCount``.
+        before: As JSON; None where there was nothing.
+        after: As JSON; None where there is nothing.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+def fingerprint(*documents: object) -> str:
+    """Return eight hexadecimal digits that equal content shares, whatever the order of its members."""
+    text = json.dumps(documents, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def differences(
+    before: object, after: object, *, defaults: Mapping[str, object] | None = None
+) -> tuple[Difference, ...]:
+    """Return where two documents differ, in the order of the second.
+
+    Args:
+        before: What there is.
+        after: What is wanted.
+        defaults: By the last member of a path: values that a server fills in by itself, which are no
+            difference where ``after`` says nothing.
+
+    Returns:
+        Values of environment variables that look like secrets are not part of it.
+    """
+    old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
+    filled = defaults or {}
+    found = []
+    for path in [*new, *(path for path in old if path not in new)]:
+        if path in old and path in new and old[path] == new[path]:
+            continue
+        name = path.rpartition(".")[2]
+        if path not in new and name in filled and old[path] == filled[name]:
+            continue
+        found.append(Difference(path, _shown(path, old), _shown(path, new)))
+    return tuple(found)
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a variable's value should not be shown, by its name."""
+    return _SECRET.search(name) is not None
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    match value:
+        case dict() if value:
+            for name, inner in value.items():
+                yield from _leaves(inner, f"{path}.{name}" if path else name)
+        case list() if value and all(isinstance(item, dict) for item in value):
+            for label, item in zip(_labels(value), value, strict=True):
+                yield from _leaves(item, f"{path}[{label}]")
+        case _:
+            yield path, value
+
+
+def _labels(items: Sequence[JsonObject]) -> list[str]:
+    for name in _NAMES:
+        labels = [str(item[name]) for item in items if name in item]
+        if len(set(labels)) == len(items):
+            return labels
+    return [str(index) for index in range(len(items))]
+
+
+def _shown(path: str, leaves: Mapping[str, object]) -> str | None:
+    if path not in leaves:
+        return None
+    if ".Environment." in f".{path}" and is_secret(path.rpartition(".")[2]):
+        return HIDDEN
+    value = leaves[path]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, float) and value == int(value):
+        text = str(int(value))
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}…"

@@ -1,0 +1,95 @@
+"""What ``apply`` takes away: its own unused configurations, and with ``--prune`` more of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from warmroute.cli.api import AUTOSCALING
+from warmroute.cli.apply_changes import MARK, OWNER, Action, Call, Change, Follow, Present
+from warmroute.cli.apply_file import Wanted
+from warmroute.cli.apply_resources import config_name
+from warmroute.cli.screen import base_of
+
+JsonObject = dict[str, Any]
+
+
+def plan_configs(wanted: Wanted, present: Present) -> Iterator[Change]:
+    """Yield the configurations that apply has made for the file's endpoints and that nothing will use.
+
+    They go last: were an update to fail, the old configuration would be in use again.
+    """
+    wants = {one["EndpointName"]: config_name(wanted, one) for one in wanted.endpoints}
+    for name, config in present.configs.items():
+        tags = present.tags.get(config["EndpointConfigArn"], {})
+        users = present.config_users.get(name, frozenset())
+        if MARK in tags and tags.get(OWNER) in wants and name not in wants.values() and users <= set(wants):
+            yield _delete_config(name, "apply made it, and nothing uses it any more")
+
+
+def plan_prune(wanted: Wanted, present: Present) -> Iterator[Change]:
+    """Yield what apply has made from a file of this name and that the file does not name any more.
+
+    Args:
+        wanted: What the file describes.
+        present: With everything of the server, not only what the file names.
+    """
+    components = {one["InferenceComponentName"] for one in wanted.components}
+    gone = [
+        document
+        for name, document in present.components.items()
+        if name not in components and _is_ours(document["InferenceComponentArn"], wanted, present)
+    ]
+    for document in sorted(gone, key=lambda one: not base_of(one)):  # adapters before their bases
+        name = document["InferenceComponentName"]
+        yield from _scaling_of(f"inference-component/{name}", present)
+        steps = (
+            Call("DeleteInferenceComponent", {"InferenceComponentName": name}),
+            Follow("component", name, deleted=True),
+        )
+        yield _delete("inference component", name, steps)
+    endpoints = {one["EndpointName"] for one in wanted.endpoints}
+    for name, document in present.endpoints.items():
+        if name in endpoints or not _is_ours(document["Endpoint"]["EndpointArn"], wanted, present):
+            continue
+        yield from _scaling_of(f"endpoint/{name}/", present)
+        steps = (Call("DeleteEndpoint", {"EndpointName": name}), Follow("endpoint", name, deleted=True))
+        yield _delete("endpoint", name, steps)
+    for name, document in present.configs.items():
+        tags = present.tags.get(document["EndpointConfigArn"], {})
+        if tags.get(MARK) == wanted.name and tags.get(OWNER) not in endpoints:
+            yield _delete_config(name, _NOT_NAMED)
+    models = {one["ModelName"] for one in wanted.models}
+    for name, document in present.models.items():
+        if name not in models and _is_ours(document["ModelArn"], wanted, present):
+            yield _delete("model", name, (Call("DeleteModel", {"ModelName": name}),))
+
+
+_NOT_NAMED = "apply made it, and the file does not name it any more"
+
+
+def _is_ours(arn: str, wanted: Wanted, present: Present) -> bool:
+    return present.tags.get(arn, {}).get(MARK) == wanted.name
+
+
+def _scaling_of(prefix: str, present: Present) -> Iterator[Change]:
+    for target in present.targets:
+        if target["ResourceId"].startswith(prefix) and (
+            prefix.endswith("/") or target["ResourceId"] == prefix
+        ):
+            members = {name: target[name] for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
+            call = Call("DeregisterScalableTarget", members, AUTOSCALING)
+            yield Change(
+                Action.DELETE,
+                "scalable target",
+                target["ResourceId"],
+                note="what it scales goes",
+                steps=(call,),
+            )
+
+
+def _delete(kind: str, name: str, steps: tuple[Call | Follow, ...]) -> Change:
+    return Change(Action.DELETE, kind, name, note=_NOT_NAMED, steps=steps)
+
+
+def _delete_config(name: str, note: str) -> Change:
+    call = Call("DeleteEndpointConfig", {"EndpointConfigName": name})
+    return Change(Action.DELETE, "endpoint configuration", name, note=note, steps=(call,))
