@@ -222,9 +222,9 @@ def test_broken_constraints_are_told_together_in_sagemakers_words(world):
     assert world.refused("ListEndpoints", MaxResults=0, StatusEquals="Up") == (
         VALIDATION,
         (
-            "2 validation errors detected: Value '0' at 'maxResults' failed to satisfy constraint: Member must "
-            "have value greater than or equal to 1; Value 'Up' at 'statusEquals' failed to satisfy constraint: "
-            f"Member must satisfy enum value set: [{', '.join(EndpointStatus)}]"
+            "2 validation errors detected: Value '0' at 'maxResults' failed to satisfy constraint: Member "
+            "must have value greater than or equal to 1; Value 'Up' at 'statusEquals' failed to satisfy "
+            f"constraint: Member must satisfy enum value set: [{', '.join(EndpointStatus)}]"
         ),
     )
 
