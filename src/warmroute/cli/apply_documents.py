@@ -52,7 +52,7 @@ def differences(
     Returns:
         Values of environment variables that look like secrets are not part of it.
     """
-    old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
+    old, new = (dict(_leaves(document, "")) if document else {} for document in (before, after))
     filled = defaults or {}
     found = []
     for path in [*new, *(path for path in old if path not in new)]:
@@ -76,18 +76,22 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
             for name, inner in value.items():
                 yield from _leaves(inner, f"{path}.{name}" if path else name)
         case list() if value and all(isinstance(item, dict) for item in value):
-            for label, item in zip(_labels(value), value, strict=True):
-                yield from _leaves(item, f"{path}[{label}]")
+            name = _name_of(value)
+            for index, item in enumerate(value):
+                label = item[name] if name is not None else index
+                rest = {member: inner for member, inner in item.items() if member != name}
+                yield from _leaves(rest, f"{path}[{label}]")
         case _:
             yield path, value
 
 
-def _labels(items: Sequence[JsonObject]) -> list[str]:
+def _name_of(items: Sequence[JsonObject]) -> str | None:
+    """Return the member that tells the entries of a list apart; None where none does."""
     for name in _NAMES:
-        labels = [str(item[name]) for item in items if name in item]
-        if len(set(labels)) == len(items):
-            return labels
-    return [str(index) for index in range(len(items))]
+        labels = {item[name] for item in items if isinstance(item.get(name), str)}
+        if len(labels) == len(items):
+            return name
+    return None
 
 
 def _shown(path: str, leaves: Mapping[str, object]) -> str | None:

@@ -13,7 +13,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from warmroute.controlplane.changes import one_line
-from warmroute.controlplane.operator_views import instance_document, variant_documents
+from warmroute.controlplane.operator_views import (
+    instance_document,
+    rollout_document,
+    variant_documents,
+)
 from warmroute.controlplane.ports import Clock, InstanceLogs, Store
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
@@ -119,8 +123,10 @@ class OperatorService:
             assert endpoint is not None, "it has just been described, and nothing came between"
             records = transaction.instances(endpoint.name)
         in_flight = self._in_flight()
+        rollout = rollout_document(endpoint)
         return {
             "Endpoint": document,
+            **({"Rollout": rollout} if rollout is not None else {}),
             "Variants": variant_documents(endpoint, self._reconciler.fleet),
             "Instances": [self._instance(record, in_flight) for record in records],
         }

@@ -8,6 +8,7 @@ from warmroute.core.fleet import Fleet, Target, Variant
 from warmroute.resources.endpoint_configs import routing_document
 from warmroute.resources.instances import Observed
 from warmroute.resources.records import EndpointRecord, InstanceRecord, JsonObject, VariantRecord
+from warmroute.resources.rollout import steps
 
 
 def variant_documents(endpoint: EndpointRecord, fleet: Fleet | None) -> list[JsonObject]:
@@ -57,6 +58,20 @@ def _published(endpoint: EndpointRecord, variant: VariantRecord, fleet: Fleet | 
             if one.name == variant.name and one.revision in revisions:
                 return one
     return None
+
+
+def rollout_document(endpoint: EndpointRecord) -> JsonObject | None:
+    """Return where a deployment in steps stands; None where there is none. ``Step`` counts from 0."""
+    rollout = endpoint.rollout
+    if rollout is None or endpoint.pending is None:
+        return None
+    return {
+        "Step": rollout.step,
+        "Steps": len(steps(endpoint)),
+        "Phase": str(rollout.phase),
+        "Since": rollout.since_s,
+        "RollingBack": rollout.back is not None,
+    }
 
 
 def instance_document(

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from warmroute.controlplane.operator_views import instance_document, variant_documents
+from warmroute.controlplane.operator_views import instance_document, rollout_document, variant_documents
 from warmroute.controlplane.ports import InstanceFact, InstancePhase
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.resources.instances import Observed
@@ -13,6 +13,8 @@ from warmroute.resources.records import (
     InstanceRecord,
     InstanceState,
     Launch,
+    Rollout,
+    RolloutPhase,
     VariantRecord,
 )
 
@@ -53,6 +55,26 @@ def test_a_revision_that_routers_do_not_know_has_no_share():
     assert shares(fleet(Variant("v", 1.0, Routing(), ()))) == [(1, 1.0), (2, 0.0)]
     assert shares(fleet(Variant("w", 1.0, Routing(), ()))) == [(1, 0.0), (2, 0.0)]
     assert shares(fleet(Variant("v", 1.0, Routing(), ()), name="other")) == [(1, 0.0), (2, 0.0)]
+
+
+def test_a_deployment_in_steps_says_where_it_stands():
+    routing = {"Type": "CANARY", "WaitIntervalInSeconds": 60}
+    canary = routing | {"CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50}}
+    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": canary}}
+    changing = replace(
+        ENDPOINT,
+        pending=replace(ENDPOINT.pending, policy=policy),
+        rollout=Rollout(step=1, phase=RolloutPhase.BAKING, since_s=9.0),
+    )
+    assert rollout_document(changing) == {
+        "Step": 1,
+        "Steps": 2,
+        "Phase": "baking",
+        "Since": 9.0,
+        "RollingBack": False,
+    }
+    assert rollout_document(ENDPOINT) is None
+    assert rollout_document(replace(changing, pending=None)) is None
 
 
 def test_a_variant_that_stays_is_shown_once():
