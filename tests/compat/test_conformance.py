@@ -39,7 +39,7 @@ def content(schema):
 
 def found(differences, count):
     """Fail with what differs, one a line."""
-    shown = "\n".join(one[:300] for one in differences[:25])
+    shown = "\n".join(one[:300] for one in differences[:12])
     assert not differences, f"{len(differences)} of {count} cases differ:\n{shown}"
 
 

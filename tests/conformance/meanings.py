@@ -19,8 +19,8 @@ def repair(operation, path, request):
             request.pop("PrimaryContainer", None)
         case "CreateEndpointConfig", ["DataCaptureConfig", *rest] if rest != ["EnableCapture"]:
             request["DataCaptureConfig"].setdefault("EnableCapture", False)
-        case "CreateEndpointConfig", ["ProductionVariants", *rest]:
-            for variant in request["ProductionVariants"]:
+        case "CreateEndpointConfig", ["ProductionVariants" | "ShadowProductionVariants" as member, *rest]:
+            for variant in request[member]:
                 _repair_variant(variant, rest)
         case "CreateInferenceComponent" | "UpdateInferenceComponent", names:
             _repair_component(request, names)
@@ -186,7 +186,13 @@ MEANINGS = (
     Meaning("CreateModel", "Mode", "Mode MultiModel", lambda value: value == "MultiModel"),
     Meaning("CreateModel", "Containers", "A model of 15 containers", lambda value: len(value) > 1),
     Meaning("CreateModel", "Containers", "has no container", lambda value: not value),
-    Meaning("CreateEndpointConfig", "ProductionVariants[].ModelName", "Could not find model", _is_not("m")),
+    Meaning("CreateEndpointConfig", "ModelName", "Could not find model", _is_not("m")),
+    Meaning(
+        "CreateEndpointConfig",
+        "ShadowProductionVariants",
+        "there must be one production variant and one shadow variant",
+        lambda value: len(value) > 1,
+    ),
     Meaning(
         "CreateEndpointConfig", "EnableCapture", "DataCaptureConfig is not supported", lambda value: value
     ),
