@@ -81,7 +81,8 @@ class Changes:
             change = _instance_change(one, record, observed.get(record.instance_id), now_s)
             if change is not None:
                 where = f" ({one.url})" if one.url else ""
-                subject = f"endpoint {record.endpoint}: instance {record.instance_id}{where}"
+                what = f"copy of inference component {record.component}," if record.component else "instance"
+                subject = f"endpoint {record.endpoint}: {what} {record.instance_id}{where}"
                 news.append(Change(f"{subject} {change.text}", change.bad))
         self._seen = seen
         news.extend(self._endpoint_changes(endpoints))

@@ -130,4 +130,5 @@ def next_shares(
     if moved >= count:
         return Shares(old=0, new=count, rollout=replace(rollout, baked_s=baked_s), done=True)
     further = min(moved + rollout.batch, count)
-    return Shares(old=count - moved, new=further, rollout=replace(rollout, moved=further, baked_s=None))
+    old = count - (moved if rollout.beside else further)
+    return Shares(old=old, new=further, rollout=replace(rollout, moved=further, baked_s=None))

@@ -82,7 +82,9 @@ def plan(endpoint: EndpointRecord, instances: tuple[InstanceRecord, ...], world:
         stop=tuple(
             record.instance_id
             for record in records
-            if record.state is InstanceState.STOPPING and record.instance_id not in world.busy
+            if record.state is InstanceState.STOPPING
+            and not record.carries_copies
+            and record.instance_id not in world.busy
         ),
     )
 
@@ -252,6 +254,7 @@ def backoff_s(failed: int) -> float:
 def _is_due(record: InstanceRecord, present: set[InstanceId], world: World) -> bool:
     return (
         record.state is InstanceState.STARTING
+        and not record.carries_copies
         and record.instance_id not in world.observed
         and record.instance_id not in world.busy
         and record.instance_id not in world.refused

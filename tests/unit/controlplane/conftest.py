@@ -19,6 +19,7 @@ from warmroute.resources.planner import Rules
 TYPES = {
     "ml.local": InstanceType("ml.local", ProviderKind.LOCAL, image="img"),
     "fixed": InstanceType("fixed", ProviderKind.STATIC, urls=("http://a", "http://b")),
+    "ml.gpus": InstanceType("ml.gpus", ProviderKind.LOCAL, image="img", instances_max=3, accelerators=2),
 }
 IMAGES = {"img": Image("img", startup_s_max=100.0, health_path="/up")}
 REGION, ACCOUNT = "eu-west-1", "123456789012"
@@ -135,6 +136,39 @@ class Plane:
         } | variant
         request = {"EndpointConfigName": name, "ProductionVariants": [production]}
         await self.service.invoke("CreateEndpointConfig", request)
+
+    async def carry(self, name="ep", count=2, **variant):
+        """Create an endpoint for inference components."""
+        production = {"VariantName": "v", "InstanceType": "ml.gpus", "InitialInstanceCount": count} | variant
+        request = {"EndpointConfigName": f"{name}-config", "ProductionVariants": [production]}
+        await self.service.invoke("CreateEndpointConfig", request)
+        await self.service.invoke(
+            "CreateEndpoint", {"EndpointName": name, "EndpointConfigName": f"{name}-config"}
+        )
+
+    async def component(self, name="ic", copies=1, endpoint="ep", devices=1, **specification):
+        needs = {"MinMemoryRequiredInMb": 128}
+        if devices:
+            needs["NumberOfAcceleratorDevicesRequired"] = devices
+        whole = {"Container": {"Image": "img"}, "ComputeResourceRequirements": needs} | specification
+        request = {"InferenceComponentName": name, "EndpointName": endpoint, "Specification": whole}
+        if "BaseInferenceComponentName" not in specification:
+            request["RuntimeConfig"] = {"CopyCount": copies}
+        await self.service.invoke("CreateInferenceComponent", request)
+
+    async def scale(self, name, copies):
+        request = {"InferenceComponentName": name, "DesiredRuntimeConfig": {"CopyCount": copies}}
+        await self.service.invoke("UpdateInferenceComponentRuntimeConfig", request)
+
+    def read(self, name="ic"):
+        with self.store.transaction() as tables:
+            return tables.inference_component(name)
+
+    def copies(self, name="ic", *states):
+        return [r for r in self.instances() if r.component == name and (not states or r.state in states)]
+
+    def hosts(self, *states):
+        return [r for r in self.instances() if r.carries_copies and (not states or r.state in states)]
 
     def endpoint(self, name="ep"):
         with self.store.transaction() as tables:

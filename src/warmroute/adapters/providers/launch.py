@@ -16,6 +16,14 @@ INSTANCE_DIRECTORY_VARIABLE = "WARMROUTE_INSTANCE_DIRECTORY"
 MODEL_PATH_VARIABLE = "WARMROUTE_MODEL_PATH"
 """The path in the model's ModelDataUrl, where it has one."""
 
+DEVICE_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "ASCEND_RT_VISIBLE_DEVICES",
+)
+"""Hold the numbers of the accelerators that a server may use, where it was given some."""
+
 _OURS = ("WARMROUTE_", "AWS_", "AZURE_")
 _CREDENTIALS = (
     "_API_KEY", "_ACCESS_KEY", "_SECRET_KEY", "_SECRET", "_PASSWORD", "GOOGLE_APPLICATION_CREDENTIALS",
@@ -106,7 +114,7 @@ def server_environment(
             ``GOOGLE_APPLICATION_CREDENTIALS``, and what libpq reads passwords from. ``HF_TOKEN`` goes
             along: engines fetch models with it.
         image: Its environment goes on top.
-        order: The model's Environment goes on top of that.
+        order: The model's Environment goes on top of that, and above all the devices it was given.
         place: Names the instance's directory.
     """
     own = {
@@ -116,6 +124,8 @@ def server_environment(
     path = model_path(order.model_data_url)
     if path is not None:
         own[MODEL_PATH_VARIABLE] = path
+    if order.devices:
+        own |= dict.fromkeys(DEVICE_VARIABLES, ",".join(str(device) for device in order.devices))
     kept = {
         name: value
         for name, value in inherited.items()

@@ -239,10 +239,11 @@ class LocalProvider:
 
     def _check_room(self, order: InstanceOrder) -> None:
         bound = self._types[order.instance_type].instances_max
-        if bound is None:
+        if bound is None or order.component:  # control bounds the instances that carry copies
             return
         running = sum(
             entry.record.order.instance_type == order.instance_type
+            and not entry.record.order.component
             and self._look(entry).phase is InstancePhase.RUNNING
             for instance_id, entry in self._entries.items()
             if instance_id != order.instance_id
