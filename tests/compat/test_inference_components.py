@@ -1,0 +1,248 @@
+"""Inference components by boto3: real model-server processes on this machine, real routers in front."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from tests.running import alive, command_line, wait_until
+
+pytestmark = pytest.mark.process
+
+STUB = Path(__file__).parents[1] / "stub_server.py"
+SETTINGS = f"""
+[instance_types."ml.four"]
+provider = "local"
+instances_max = 2
+accelerators = 4
+memory_mb = 8192
+
+[images."stub"]
+command = ["{{python}}", "{STUB}", "--port", "{{port}}", "--name", "{{port}}"]
+"""
+THRESHOLD = 2
+ROUTING = {
+    "RoutingStrategy": "PREFIX_AWARE",
+    "PrefixAwareRoutingConfig": {"PrefixLength": 1024, "ConcurrencyThreshold": THRESHOLD},
+}
+
+
+class Cluster:
+    """One warmroute whose endpoint carries components, and what boto3 sees of it."""
+
+    def __init__(self, server):
+        self.server = server
+        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
+        config = Config(retries={"total_max_attempts": 1})
+        self.sagemaker = boto3.client("sagemaker", endpoint_url=server.url, config=config, **keys)
+        self.runtime = boto3.client("sagemaker-runtime", endpoint_url=server.url, config=config, **keys)
+        self.runtime.meta.events.register("before-sign.sagemaker-runtime.*", ask_why)
+        self.open = []
+
+    def endpoint(self, **variant):
+        production = {"VariantName": "AllTraffic", "InstanceType": "ml.four", "InitialInstanceCount": 2}
+        self.sagemaker.create_endpoint_config(
+            EndpointConfigName="c",
+            ExecutionRoleArn="arn:aws:iam::000000000000:role/any",
+            ProductionVariants=[production | {"RoutingConfig": ROUTING} | variant],
+        )
+        self.sagemaker.create_endpoint(EndpointName="llm", EndpointConfigName="c")
+        waiter = self.sagemaker.get_waiter("endpoint_in_service")
+        waiter.wait(EndpointName="llm", WaiterConfig={"Delay": 1, "MaxAttempts": 30})
+
+    def component(self, name, copies, **environment):
+        self.sagemaker.create_inference_component(
+            InferenceComponentName=name,
+            EndpointName="llm",
+            VariantName="AllTraffic",
+            Specification=specification(**environment),
+            RuntimeConfig={"CopyCount": copies},
+        )
+
+    def describe(self, name):
+        return self.sagemaker.describe_inference_component(InferenceComponentName=name)
+
+    def settled(self, *names):
+        """Wait until components are not changing; return their statuses."""
+
+        def done():
+            statuses = [self.describe(name)["InferenceComponentStatus"] for name in names]
+            return not {"Creating", "Updating"} & set(statuses)
+
+        wait_until(done, explain=self.server.log_text)
+        return [self.describe(name)["InferenceComponentStatus"] for name in names]
+
+    def hold(self, component, prefix):
+        """Begin a streamed answer that takes long; return its decision receipt."""
+        body = json.dumps({"prompt": prefix, "stream": True, "stub": {"piece_delay_s": 2.0, "pieces": 30}})
+        answer = self.runtime.invoke_endpoint_with_response_stream(
+            EndpointName="llm", InferenceComponentName=component, Body=body, ContentType="application/json"
+        )
+        self.open.append(answer["Body"])
+        return json.loads(answer["ResponseMetadata"]["HTTPHeaders"]["x-warmroute-decision"])
+
+    def call(self, component, **member):
+        answer = self.runtime.invoke_endpoint(
+            EndpointName="llm",
+            InferenceComponentName=component,
+            Body=json.dumps({"prompt": "x", "stub": member}),
+            ContentType="application/json",
+        )
+        return answer["Body"].read().decode()
+
+    def let_go(self):
+        for stream in self.open:
+            stream.close()
+        self.open.clear()
+
+    def processes(self):
+        """Return the environment of every model server of this warmroute, by process id."""
+        found = {}
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                if str(STUB) not in command_line(int(directory.name)) or not alive(int(directory.name)):
+                    continue
+                lines = (directory / "environ").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            environment = dict(line.split("=", 1) for line in lines if "=" in line)
+            if str(self.server.data_dir) in environment.get("WARMROUTE_INSTANCE_DIRECTORY", ""):
+                found[int(directory.name)] = environment
+        return found
+
+
+def ask_why(request, **_):
+    request.headers["x-warmroute-explain"] = "1"
+
+
+def specification(**environment):
+    return {
+        "Container": {"Image": "stub", "Environment": environment},
+        "ComputeResourceRequirements": {
+            "MinMemoryRequiredInMb": 1024,
+            "NumberOfAcceleratorDevicesRequired": 1,
+        },
+    }
+
+
+@pytest.fixture
+def cluster(warmroute_server, tmp_path):
+    (tmp_path / "components.toml").write_text(SETTINGS)
+    server = warmroute_server("--config", tmp_path / "components.toml")
+    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+    made = Cluster(server)
+    yield made
+    made.let_go()
+    for pid in made.processes():
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_two_components_of_two_copies_each_on_two_instances_with_prefix_aware(cluster):
+    cluster.endpoint()
+    cluster.component("a", 2)
+    cluster.component("b", 2)
+    assert cluster.settled("a", "b") == ["InService", "InService"]
+    devices = sorted(one["CUDA_VISIBLE_DEVICES"] for one in cluster.processes().values())
+    assert len(devices) == len(set(devices)) == 4
+
+    # The threshold counts per copy: what is in flight on "a" does not count for "b" on the same instance.
+    first = [cluster.hold("a", "same prefix") for _ in range(THRESHOLD)]
+    assert {receipt["reason"] for receipt in first} == {"affinity"}
+    assert len({receipt["copy"] for receipt in first}) == 1
+    beside = cluster.hold("b", "same prefix")
+    assert (beside["reason"], beside["in_flight"]) == ("affinity", 0)
+    spilled = cluster.hold("a", "same prefix")
+    assert (spilled["reason"], spilled["component"], spilled["rank"]) == ("overflow", "a", 1)
+    assert spilled["instance"] != first[0]["instance"], "one copy of each component is on each instance"
+    cluster.let_go()
+
+
+def test_a_prefix_overflows_to_the_other_copies_of_its_instance_first(cluster):
+    cluster.endpoint()
+    cluster.component("a", 4)
+    cluster.component("b", 2)
+    assert cluster.settled("a", "b") == ["InService", "InService"]
+    receipts = [cluster.hold("a", "one hot prefix") for _ in range(4 * THRESHOLD)]
+    copies = [receipt["copy"] for receipt in receipts]
+    assert [copies.count(copy) for copy in dict.fromkeys(copies)] == [THRESHOLD] * 4
+    assert copies == sorted(copies, key=copies.index), "a copy is full before the next one is used"
+    instances = [receipt["instance"] for receipt in receipts]
+    home, other = dict.fromkeys(instances)
+    assert instances == [home] * (2 * THRESHOLD) + [other] * (2 * THRESHOLD)
+    assert [receipt["rank"] for receipt in receipts] == [rank for rank in range(4) for _ in range(THRESHOLD)]
+    assert list(dict.fromkeys(copies)) == receipts[0]["order"]
+    assert cluster.hold("a", "one hot prefix")["reason"] == "saturated"
+    assert cluster.hold("b", "one hot prefix")["reason"] == "affinity"
+    cluster.let_go()
+
+
+def test_a_components_life_to_zero_copies_and_back(cluster):
+    cluster.endpoint()
+    cluster.component("a", 1)
+    cluster.settled("a")
+    assert "Hello from" in cluster.call("a")
+    scale = {"InferenceComponentName": "a", "DesiredRuntimeConfig": {"CopyCount": 0}}
+    cluster.sagemaker.update_inference_component_runtime_config(**scale)
+    cluster.settled("a")
+    with pytest.raises(ClientError) as caught:
+        cluster.call("a")
+    assert caught.value.response["Error"]["Code"] == "ValidationError"
+    assert caught.value.response["Error"]["Message"].startswith(
+        "Inference Component has no capacity to process this request."
+    )
+    wait_until(lambda: not cluster.processes(), explain=cluster.server.log_text)
+    scale["DesiredRuntimeConfig"] = {"CopyCount": 2}
+    cluster.sagemaker.update_inference_component_runtime_config(**scale)
+    assert cluster.settled("a") == ["InService"]
+    assert cluster.describe("a")["RuntimeConfig"] == {
+        "DesiredCopyCount": 2,
+        "CurrentCopyCount": 2,
+        "PlacementStatus": [{"InstanceType": "ml.four", "CurrentCopyCount": 2}],
+    }
+    cluster.sagemaker.delete_inference_component(InferenceComponentName="a")
+    with pytest.raises(ClientError, match="Could not find inference component"):
+        wait_until(lambda: cluster.describe("a") is None)
+    assert not cluster.processes()
+
+
+def test_a_copy_that_is_killed_is_replaced_on_its_own_devices(cluster):
+    cluster.endpoint()
+    cluster.component("a", 2)
+    cluster.settled("a")
+    before = cluster.processes()
+    victim = next(iter(before))
+    os.kill(victim, signal.SIGKILL)
+
+    def replaced():
+        now = cluster.processes()
+        serving = cluster.describe("a")["RuntimeConfig"]["CurrentCopyCount"]
+        return victim not in now and len(now) == 2 and serving == 2
+
+    wait_until(replaced, explain=cluster.server.log_text)
+    devices = sorted(one["CUDA_VISIBLE_DEVICES"] for one in cluster.processes().values())
+    assert devices == sorted(one["CUDA_VISIBLE_DEVICES"] for one in before.values())
+    assert cluster.describe("a")["InferenceComponentStatus"] == "InService"
+
+
+def test_an_update_is_rolled_out_under_load_without_a_failed_request(cluster):
+    cluster.endpoint()
+    cluster.component("a", 2)
+    cluster.settled("a")
+    cluster.sagemaker.update_inference_component(
+        InferenceComponentName="a", Specification=specification(NEW="1")
+    )
+    answers = 0
+    deadline = time.monotonic() + 30
+    while cluster.describe("a")["InferenceComponentStatus"] == "Updating":
+        assert "Hello from" in cluster.call("a")
+        answers += 1
+        assert time.monotonic() < deadline, cluster.server.log_text()
+    assert answers > 0
+    wait_until(lambda: len(cluster.processes()) == 2, explain=cluster.server.log_text)
+    assert all(one.get("NEW") == "1" for one in cluster.processes().values())
