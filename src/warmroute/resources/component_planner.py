@@ -21,6 +21,7 @@ from warmroute.resources.component_progress import (
     confirm_component,
     give_up,
     without_endpoint,
+    without_place,
 )
 from warmroute.resources.copies import (
     LIVE,
@@ -170,7 +171,7 @@ def _plan_component(
         component, wishes = advance_component(component, _serving(mine), world)
     elif component.status in CHANGING and board.endpoint.status is not EndpointStatus.CREATING:
         lost = f"Variant {component.variant} of endpoint {component.endpoint} does not exist any more."
-        component = give_up(component, [], no_room=lost, world=world)
+        component = without_place(component, lost, world.now_s)
     wanted = {wish.specification.revision for wish in wishes}
     for copy in mine:
         if copy.revision not in wanted and copy.state in LIVE:

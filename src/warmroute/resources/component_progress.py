@@ -149,6 +149,17 @@ def without_endpoint(component: InferenceComponentRecord, now_s: float) -> Infer
     """
     if component.status is ComponentStatus.DELETING:
         return None
+    return without_place(component, f"Endpoint {component.endpoint} does not exist any more.", now_s)
+
+
+def without_place(component: InferenceComponentRecord, reason: str, now_s: float) -> InferenceComponentRecord:
+    """Return a component that can have no copy: a change of it ends, for what it waits for will not come.
+
+    Args:
+        component: Its record; not one that is being deleted.
+        reason: Why it can have none.
+        now_s: Epoch seconds.
+    """
     if component.status not in CHANGING:
         return component
     ends = ComponentStatus.FAILED if component.active is None else ComponentStatus.IN_SERVICE
@@ -158,6 +169,6 @@ def without_endpoint(component: InferenceComponentRecord, now_s: float) -> Infer
         pending=component.pending if component.active is None else None,
         awaits=None,
         rollout=None,
-        failure_reason=f"Endpoint {component.endpoint} does not exist any more.",
+        failure_reason=reason,
         modified_s=now_s,
     )
