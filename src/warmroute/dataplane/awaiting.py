@@ -35,6 +35,14 @@ class AdapterWaits:
         self._desk = desk
         self._waiting: dict[AdapterAt, dict[AdapterWait, None]] = {}
 
+    def __len__(self) -> int:
+        """Return how many invocations wait."""
+        return sum(len(waiting) for waiting in self._waiting.values())
+
+    def adapters(self) -> list[AdapterAt]:
+        """Return the adapters that are waited for."""
+        return list(self._waiting)
+
     def begin(self, exchange: Exchange, book: VariantBook, plan: Plan) -> "AdapterWait | None":
         """Ask for an invocation's adapter and let it wait.
 

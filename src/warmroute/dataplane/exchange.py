@@ -489,7 +489,9 @@ class Exchange:
         return fields
 
     def _explained(self) -> HeaderList:
-        return explained(self._decision, self.record) if self._plan.explain else []
+        if not self._plan.explain:
+            return []
+        return explained(self._decision, self.record, self._book, self._plan.request)
 
     def _head(self, status: int, fields: HeaderList) -> bytes:
         if self._close or not self._keep_alive:

@@ -8,7 +8,8 @@ from warmroute.core.errors import Failure, Problem
 from warmroute.core.events import FailureCause, Invocation
 from warmroute.core.fleet import Target
 from warmroute.observe.receipt import receipt
-from warmroute.routing.explain import foreseen
+from warmroute.routing.books import VariantBook
+from warmroute.routing.explain import foreseen, order
 from warmroute.wire import texts
 from warmroute.wire.headers import HeaderList
 
@@ -142,8 +143,14 @@ def adapter_out_of_reach(request: RoutingRequest) -> Failure:
     return texts.adapter_not_ready(request.adapter, request.component, why)
 
 
-def explained(decision: Assigned | None, record: Invocation) -> HeaderList:
+def explained(
+    decision: Assigned | None, record: Invocation, book: VariantBook, request: RoutingRequest
+) -> HeaderList:
     """Return the header field with the receipt of the last decision; none where there was no decision."""
     if decision is None:
         return []
-    return [(b"x-warmroute-decision", receipt(record, decision.candidates, foreseen(decision.lease)))]
+    told = receipt(
+        record, decision.candidates, foreseen(decision.lease), instance=decision.target.instance_id,
+        order=order(book, request),
+    )  # fmt: skip
+    return [(b"x-warmroute-decision", told)]

@@ -22,6 +22,9 @@ MEMBERS = {
     "outcome": "completed, failed, cancelled or rejected",
     "principal": "who was authenticated",
     "endpoint": "as invoked",
+    "component": "inference component whose copies serve it; of an adapter, its base",
+    "adapter": "inference component of the LoRA adapter that was invoked",
+    "session": "new, opened, resumed or closed, for an invocation with a SessionId, which is not logged",
     "variant": "that served it",
     "target": "that served the last attempt",
     "strategy": "of the variant",
@@ -33,7 +36,7 @@ MEMBERS = {
 _TAILS_MAX = 4096
 """Ends of lines kept: as many as there are combinations of labels in a busy fleet."""
 _LABELS = (
-    "route", "outcome", "principal", "endpoint", "variant",
+    "route", "outcome", "principal", "endpoint", "component", "adapter", "session", "variant",
     "target", "strategy", "reason", "problem", "cause",
 )  # fmt: skip
 
@@ -64,8 +67,9 @@ class AccessLines:
             About 1.5 µs.
         """
         labels = (
-            record.route, record.outcome, record.principal, record.endpoint, record.variant, record.target,
-            record.strategy, record.reason, record.problem, record.cause,
+            record.route, record.outcome, record.principal, record.endpoint, record.component, record.adapter,
+            record.session, record.variant, record.target, record.strategy, record.reason, record.problem,
+            record.cause,
         )  # fmt: skip
         tail = self._tails.get(labels)
         if tail is None:

@@ -31,6 +31,10 @@ class Metric:
 
 _ENDPOINT = ("endpoint", "variant")
 _TARGET = (*_ENDPOINT, "target")
+_COMPONENT = (*_ENDPOINT, "component")
+_SERVED = (*_COMPONENT, "adapter")
+"""What was invoked. Component and adapter are empty on endpoints of one model; the component is the one whose
+copies serve, so that of an adapter is its base."""
 
 INVOCATIONS = Metric(
     "warmroute_invocations_total", MetricKind.COUNTER, ("route", *_ENDPOINT, "outcome", "problem"),
@@ -64,6 +68,60 @@ DURATION = Metric(
     "warmroute_duration_seconds", MetricKind.HISTOGRAM, (*_ENDPOINT, "route"),
     "From the whole request received to the end of the answer.",
 )  # fmt: skip
+MODEL_INVOCATIONS = Metric(
+    "warmroute_model_invocations_total", MetricKind.COUNTER, _SERVED,
+    "Invocations that were sent to a model server, when they end. SageMaker's Invocations.",
+)  # fmt: skip
+MODEL_CLIENT_ERRORS = Metric(
+    "warmroute_model_client_errors_total", MetricKind.COUNTER, _SERVED,
+    "Of these, those that it answered with a 4xx. SageMaker's Invocation4XXErrors.",
+)  # fmt: skip
+MODEL_SERVER_ERRORS = Metric(
+    "warmroute_model_server_errors_total", MetricKind.COUNTER, _SERVED,
+    "Those that it answered with a 5xx. SageMaker's Invocation5XXErrors.",
+)  # fmt: skip
+MODEL_ERRORS = Metric(
+    "warmroute_model_errors_total", MetricKind.COUNTER, _SERVED,
+    "Those without a good answer: not 2xx, none, too late, broken or malformed. SageMaker's "
+    "InvocationModelErrors.",
+)  # fmt: skip
+MID_STREAM_ERRORS = Metric(
+    "warmroute_mid_stream_errors_total", MetricKind.COUNTER, _SERVED,
+    "Those whose answer failed after its head had been sent. SageMaker's MidStreamErrors.",
+)  # fmt: skip
+MODEL_LATENCY = Metric(
+    "warmroute_model_latency_seconds", MetricKind.HISTOGRAM, _SERVED,
+    "From the sending of the last attempt to the end of the answer, of those that completed. SageMaker's "
+    "ModelLatency, which is in microseconds there.",
+)  # fmt: skip
+OVERHEAD = Metric(
+    "warmroute_overhead_seconds_total", MetricKind.COUNTER, _SERVED,
+    "Of the same, what came before: reading, deciding, failed attempts, waiting for an adapter. Divided by "
+    "the count of warmroute_model_latency_seconds, SageMaker's OverheadLatency.",
+)  # fmt: skip
+MODEL_FIRST_BYTE = Metric(
+    "warmroute_model_first_byte_seconds", MetricKind.HISTOGRAM, _SERVED,
+    "From the sending of the last attempt to the first byte of the answer. SageMaker's "
+    "FirstChunkModelLatency.",
+)  # fmt: skip
+NO_CAPACITY_FAILURES = Metric(
+    "warmroute_no_capacity_invocation_failures_total", MetricKind.COUNTER, _SERVED,
+    "Invocations refused because the inference component had no copy. SageMaker's "
+    "NoCapacityInvocationFailures.",
+)  # fmt: skip
+SESSION_INVOCATIONS = Metric(
+    "warmroute_session_invocations_total", MetricKind.COUNTER, (*_COMPONENT, "session"),
+    "Invocations with a SessionId: resumed, closed, opened, or new where none was opened.",
+)  # fmt: skip
+CONCURRENT_REQUESTS = Metric(
+    "warmroute_concurrent_requests", MetricKind.GAUGE, _COMPONENT,
+    "Invocations under way, streams to their last byte. SageMaker's ConcurrentRequestsPerModel and "
+    "ConcurrentRequestsPerCopy are this over instances or copies.",
+)  # fmt: skip
+OPEN_SESSIONS = Metric("warmroute_open_sessions", MetricKind.GAUGE, (), "Sessions that the router knows.")
+ADAPTER_WAITS = Metric(
+    "warmroute_adapter_waits", MetricKind.GAUGE, (), "Invocations that wait for their LoRA adapter."
+)
 PROMPT_TOKENS = Metric(
     "warmroute_prompt_tokens_total", MetricKind.COUNTER, _TARGET,
     "KV_AWARE: tokens of the prompts of which the engine reported how many it had in its cache.",
@@ -107,7 +165,10 @@ DECISION_LOG_STOPPED = Metric(
 METRICS = (
     INVOCATIONS, DECISIONS, TARGET_INVOCATIONS, RETRIES, ATTEMPT_FAILURES, EJECTIONS, FIRST_BYTE, DURATION,
     IN_FLIGHT, EJECTED, PROMPT_TOKENS, CACHED_TOKENS, PENDING_CHARACTERS, CACHE_BLOCKS, CACHE_TRUST,
-    OPEN_EXCHANGES, OPEN_LEASES, CONNECTIONS, BUFFERED_BYTES, FLEET_VERSION, LOST_LOG_LINES,
+    MODEL_INVOCATIONS, MODEL_CLIENT_ERRORS, MODEL_SERVER_ERRORS, MODEL_ERRORS, MID_STREAM_ERRORS,
+    MODEL_LATENCY, OVERHEAD, MODEL_FIRST_BYTE, NO_CAPACITY_FAILURES, CONCURRENT_REQUESTS,
+    SESSION_INVOCATIONS, OPEN_SESSIONS,
+    ADAPTER_WAITS, OPEN_EXCHANGES, OPEN_LEASES, CONNECTIONS, BUFFERED_BYTES, FLEET_VERSION, LOST_LOG_LINES,
     DECISION_LOG_STOPPED,
 )  # fmt: skip
 

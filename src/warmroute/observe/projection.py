@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 
+from warmroute.core.errors import Problem
 from warmroute.core.events import FailureCause, Invocation
 from warmroute.core.stream import Counters
 from warmroute.observe import catalogue
@@ -26,10 +27,24 @@ class Histogram:
 class _Series:
     """Totals of all invocations that are alike in every label."""
 
-    __slots__ = ("cached_tokens", "count", "duration", "first_byte", "prompt_tokens")
+    __slots__ = (
+        "cached_tokens", "count", "duration", "first_byte", "mid_stream", "model_4xx", "model_5xx",
+        "model_errors", "model_first_byte", "model_latency", "overhead_s", "prompt_tokens", "sent",
+    )  # fmt: skip
 
-    def __init__(self, first_byte: Histogram, duration: Histogram) -> None:
+    def __init__(
+        self, first_byte: Histogram, duration: Histogram, model_first_byte: Histogram,
+        model_latency: Histogram,
+    ) -> None:  # fmt: skip
         self.count = 0
+        self.sent = 0
+        self.model_4xx = 0
+        self.model_5xx = 0
+        self.model_errors = 0
+        self.mid_stream = 0
+        self.overhead_s = 0.0
+        self.model_first_byte = model_first_byte
+        self.model_latency = model_latency
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.first_byte = first_byte
@@ -63,22 +78,31 @@ class Projection:
         """
         key = (
             record.route, record.endpoint, record.variant, record.outcome, record.problem,
-            record.strategy, record.reason, record.target,
+            record.strategy, record.reason, record.target, record.component, record.adapter, record.session,
         )  # fmt: skip
         series = self._series.get(key)
         if series is None:
             labels = (record.endpoint, record.variant, record.route)
+            served = (record.endpoint, record.variant, record.component, record.adapter)
             series = self._series[key] = _Series(
-                self._histogram(catalogue.FIRST_BYTE, labels), self._histogram(catalogue.DURATION, labels)
-            )
+                self._histogram(catalogue.FIRST_BYTE, labels), self._histogram(catalogue.DURATION, labels),
+                self._histogram(catalogue.MODEL_FIRST_BYTE, served),
+                self._histogram(catalogue.MODEL_LATENCY, served),
+            )  # fmt: skip
         series.count += 1
+        if record.attempts:
+            _count_sent(series, record)
         if record.first_byte_ns:
             series.first_byte.add((record.first_byte_ns - record.started_ns) / 1e9)
+            series.model_first_byte.add((record.first_byte_ns - record.dispatched_ns) / 1e9)
         if record.cached_tokens >= 0:
             series.prompt_tokens += record.prompt_tokens
             series.cached_tokens += record.cached_tokens
         if record.outcome == "completed":
             series.duration.add((record.ended_ns - record.started_ns) / 1e9)
+            if record.attempts:
+                series.model_latency.add((record.ended_ns - record.dispatched_ns) / 1e9)
+                series.overhead_s += (record.dispatched_ns - record.started_ns) / 1e9
 
     def attempt_failed(self, target: str, cause: FailureCause, *, again: bool) -> None:
         """Fold the failure of an attempt in."""
@@ -93,11 +117,15 @@ class Projection:
         """Return every counter, those of invocations told apart by metric."""
         totals = dict(self._values)
         for key, series in self._series.items():
-            route, endpoint, variant, outcome, problem, strategy, reason, target = key
+            route, endpoint, variant, outcome, problem, strategy, reason, target, *more = key
             at, count = (endpoint, variant, target), series.count
-            parts: list[tuple[Metric, tuple[str, ...], int]] = [
-                (catalogue.INVOCATIONS, (route, endpoint, variant, outcome, problem), count)
+            parts: list[tuple[Metric, tuple[str, ...], float]] = [
+                (catalogue.INVOCATIONS, (route, endpoint, variant, outcome, problem), count),
+                *_served(series, (endpoint, variant, more[0], more[1]), problem),
             ]
+            if more[2]:
+                session = (endpoint, variant, more[0], more[2])
+                parts.append((catalogue.SESSION_INVOCATIONS, session, count))
             if target:
                 parts.append((catalogue.DECISIONS, (endpoint, variant, strategy, reason), count))
                 parts.append((catalogue.TARGET_INVOCATIONS, at, count))
@@ -125,6 +153,39 @@ class Projection:
         )
 
 
+def _count_sent(series: _Series, record: Invocation) -> None:
+    """Count an invocation that a model server was asked."""
+    series.sent += 1
+    status = record.model_status
+    if status >= 300 or (record.outcome == "failed" and record.problem != _UNREAD):
+        series.model_errors += 1
+        if 400 <= status < 500:
+            series.model_4xx += 1
+        elif status >= 500:
+            series.model_5xx += 1
+    if record.broken:
+        series.mid_stream += 1
+
+
+def _served(
+    series: _Series, labels: tuple[str, ...], problem: str
+) -> list[tuple[Metric, tuple[str, ...], float]]:
+    """Return the counters of what was invoked that are not 0."""
+    amounts: list[tuple[Metric, float]] = [
+        (catalogue.MODEL_INVOCATIONS, series.sent),
+        (catalogue.MODEL_CLIENT_ERRORS, series.model_4xx),
+        (catalogue.MODEL_SERVER_ERRORS, series.model_5xx),
+        (catalogue.MODEL_ERRORS, series.model_errors),
+        (catalogue.MID_STREAM_ERRORS, series.mid_stream),
+        (catalogue.OVERHEAD, series.overhead_s),
+        (catalogue.NO_CAPACITY_FAILURES, series.count if problem == _NO_COPY else 0),
+    ]
+    return [(metric, labels, amount) for metric, amount in amounts if amount]
+
+
+_UNREAD = Problem.REQUEST_TIMEOUT.value
+"""Of an answer that its caller did not read: no fault of the model server."""
+_NO_COPY = Problem.NO_COPY.value
 _BY_NAME = {metric.name: metric for metric in catalogue.METRICS}
 
 

@@ -1,5 +1,7 @@
 """The decision receipt: why a request went where it went. Never any prompt text."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from warmroute.core.decision import Foreseen
@@ -10,7 +12,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     """What ``x-warmroute-decision`` tells.
 
     Attributes:
-        instance: Target that served the invocation.
+        instance: The instance that served the invocation, or carries the copy that did.
         variant: Its variant.
         strategy: RoutingStrategy of the variant.
         reason: Why this target.
@@ -18,6 +20,11 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         in_flight: Requests in flight on it when it was picked.
         candidates: Targets that could have been picked.
         attempts: Tries made, this one included.
+        copy: The copy of the inference component that served it.
+        component: Inference component.
+        adapter: LoRA adapter on it.
+        order: The first targets of the key's own order, in which requests overflow: copies of one instance
+            stand together. Absent where the strategy has no order.
         blocks: Whole text blocks of the prompt; this and what follows under KV_AWARE only.
         held_blocks: How many of them, from the first on, it was thought to hold in its cache.
         pending_characters: Of prompts before this one that it had still to compute.
@@ -31,6 +38,10 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     in_flight: int
     candidates: int
     attempts: int
+    copy: str = ""
+    component: str = ""
+    adapter: str = ""
+    order: tuple[str, ...] = ()
     rank: int | None = None
     blocks: int | None = None
     held_blocks: int | None = None
@@ -38,11 +49,27 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     trust: str | None = None
 
 
-def receipt(record: Invocation, candidates: int, foreseen: Foreseen | None = None) -> bytes:
-    """Return the receipt of an invocation's last attempt as one line of JSON."""
+def receipt(
+    record: Invocation, candidates: int, foreseen: Foreseen | None = None, *, instance: str = "",
+    order: Sequence[str] = (),
+) -> bytes:  # fmt: skip
+    """Return the receipt of an invocation's last attempt as one line of JSON.
+
+    Args:
+        record: Of the invocation.
+        candidates: Targets that could have been picked.
+        foreseen: What KV_AWARE knew.
+        instance: That carries the target; ``""`` where the target is an instance.
+        order: The key's own.
+    """
+    on_a_copy = instance not in ("", record.target)
     return msgspec.json.encode(
         Receipt(
-            instance=record.target,
+            instance=instance if on_a_copy else record.target,
+            copy=record.target if on_a_copy else "",
+            component=record.component,
+            adapter=record.adapter,
+            order=tuple(order),
             variant=record.variant,
             strategy=record.strategy,
             reason=record.reason,

@@ -99,7 +99,8 @@ def test_no_text_can_break_the_line(text):
 
 def test_a_line_knows_every_member_that_is_documented():
     everything = record(
-        endpoint="e", variant="v", target="i", strategy="s", reason="r",
+        endpoint="e", component="c", adapter="a", session="new", variant="v", target="i", strategy="s",
+        reason="r",
         principal="p", problem="x", cause="c",
         rank=1, attempts=1, first_byte_ns=1001 * MS,
         prompt_tokens=1, cached_tokens=1, output_tokens=1,

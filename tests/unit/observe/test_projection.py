@@ -199,13 +199,91 @@ def test_a_counter_grows_by_one_or_by_what_is_asked():
     assert values(projection, catalogue.EJECTIONS) == {("i-1", "closed"): 3}
 
 
+# --- what SageMaker's metrics count ---------------------------------------------------------------
+PLAIN = ("llm", "v1", "", "")
+LORA = ("llm", "v1", "base", "lora")
+
+
+def served(**more):
+    return ended(dispatched_ns=1010 * MS, model_status=200, **more)
+
+
+def counted(record, metric):
+    projection = Projection()
+    projection.invocation_ended(record)
+    return values(projection, metric)
+
+
+def test_an_invocation_is_counted_by_what_was_invoked():
+    assert counted(served(), catalogue.MODEL_INVOCATIONS) == {PLAIN: 1}
+    lora = served(component="base", adapter="lora")
+    assert counted(lora, catalogue.MODEL_INVOCATIONS) == {LORA: 1}
+
+
+def test_what_reached_no_model_server_is_none_of_its_invocations():
+    refused = ended(attempts=0, target="", outcome="failed", problem="no_capacity", first_byte_ns=0)
+    for metric in (catalogue.MODEL_INVOCATIONS, catalogue.MODEL_ERRORS, catalogue.NO_CAPACITY_FAILURES):
+        assert counted(refused, metric) == {}
+
+
+def test_a_component_without_a_copy_is_counted_as_sagemaker_does():
+    refused = ended(
+        attempts=0, target="", outcome="failed", problem="no_copy", component="base", adapter="lora"
+    )
+    assert counted(refused, catalogue.NO_CAPACITY_FAILURES) == {LORA: 1}
+
+
+@pytest.mark.parametrize(
+    ("record", "client", "server", "errors"),
+    [
+        (served(), 0, 0, 0),
+        (ended(model_status=404), 1, 0, 1),
+        (ended(model_status=400, outcome="failed", problem="model_error"), 1, 0, 1),
+        (ended(model_status=503, outcome="failed", problem="model_error"), 0, 1, 1),
+        (ended(model_status=302, outcome="failed", problem="model_error"), 0, 0, 1),
+        (ended(outcome="failed", problem="model_timeout"), 0, 0, 1),
+        (ended(outcome="failed", problem="instance_unreachable"), 0, 0, 1),
+        (ended(model_status=200, outcome="failed", problem="request_timeout", broken=True), 0, 0, 0),
+        (ended(outcome="cancelled"), 0, 0, 0),
+    ],
+)
+def test_errors_of_a_model_are_told_apart_by_its_answer(record, client, server, errors):
+    found = [
+        sum(counted(record, metric).values())
+        for metric in (catalogue.MODEL_CLIENT_ERRORS, catalogue.MODEL_SERVER_ERRORS, catalogue.MODEL_ERRORS)
+    ]
+    assert found == [client, server, errors]
+
+
+def test_an_answer_that_broke_after_its_head_is_a_mid_stream_error():
+    broken = ended(model_status=200, outcome="failed", problem="model_died", broken=True)
+    assert counted(broken, catalogue.MID_STREAM_ERRORS) == {PLAIN: 1}
+    assert counted(served(), catalogue.MID_STREAM_ERRORS) == {}
+
+
+def test_the_models_time_and_ours_add_up_to_the_whole():
+    projection = Projection()
+    projection.invocation_ended(served())
+    assert histograms(projection, catalogue.MODEL_LATENCY)[PLAIN][1] == pytest.approx(0.290)
+    assert histograms(projection, catalogue.MODEL_FIRST_BYTE)[PLAIN][1] == pytest.approx(0.030)
+    assert values(projection, catalogue.OVERHEAD)[PLAIN] == pytest.approx(0.010)
+
+
+def test_sessions_are_counted_by_what_became_of_them():
+    projection = Projection()
+    for session in ("opened", "resumed", "resumed", ""):
+        projection.invocation_ended(ended(component="base", session=session))
+    at = ("llm", "v1", "base")
+    assert values(projection, catalogue.SESSION_INVOCATIONS) == {(*at, "opened"): 1, (*at, "resumed"): 2}
+
+
 def test_totals_never_go_back():
     projection = Projection()
     projection.invocation_ended(ended())
     before = projection.snapshot({})
     projection.invocation_ended(ended())
     after = {(name, labels): value for name, labels, value in projection.snapshot({}).values}
-    assert all(after[name, labels] == value + 1 for name, labels, value in before.values)
+    assert all(after[name, labels] == 2 * value for name, labels, value in before.values)
 
 
 def test_gauges_are_told_as_they_stand():

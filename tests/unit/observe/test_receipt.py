@@ -64,3 +64,15 @@ def test_a_receipt_names_nothing_about_the_caller():
     told = receipt(served(principal="alice", request_id="r-42"), 1)
     assert b"alice" not in told
     assert b"r-42" not in told
+
+
+def test_a_receipt_names_the_copy_its_instance_and_where_its_prefix_overflows_to():
+    record = served(target="i-1/c/1", component="c", adapter="lora")
+    told = json.loads(receipt(record, 4, instance="i-1", order=["i-1/c/1", "i-1/c/2", "i-2/c/1"]))
+    assert (told["instance"], told["copy"]) == ("i-1", "i-1/c/1")
+    assert (told["component"], told["adapter"]) == ("c", "lora")
+    assert told["order"] == ["i-1/c/1", "i-1/c/2", "i-2/c/1"]
+
+
+def test_an_instance_is_its_own_target():
+    assert receipt(served(), 7, instance="i-1") == receipt(served(), 7)
