@@ -54,10 +54,10 @@ def list_endpoints(api: Api, *, status: str | None, name_contains: str | None, a
         Column("STRATEGY", flexible=True),
         Column("CONFIG", flexible=True, optional=1),
         Column("AGE", right=True),
-        Column("WHY", flexible=True),
     )
     rows = [row for one in found for row in _row(api, one["EndpointName"])]
-    for line in table(columns, rows, width=width_of_terminal()):
+    notes = [row[-1] for row in rows]
+    for line in table(columns, [row[:-1] for row in rows], width=width_of_terminal(), notes=notes):
         echo(line)
 
 
@@ -79,7 +79,7 @@ def _row(api: Api, name: str) -> Iterator[tuple[str, ...]]:
         ", ".join(dict.fromkeys(strategy_text(one.get("RoutingConfig")) for one in variants)),
         endpoint["EndpointConfigName"],
         age(endpoint["CreationTime"], time.time()),
-        plain(endpoint.get("FailureReason", "")),
+        plain(endpoint.get("FailureReason", "")) if endpoint["EndpointStatus"] != "InService" else "",
     )
 
 

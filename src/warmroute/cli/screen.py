@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from warmroute.cli.terminal import Column, age, coloured, moment, plain, table
+from warmroute.cli.terminal import Column, age, coloured, moment, plain, table, wrapped
 
 JsonObject = Mapping[str, Any]
 
-LABEL: Final = 10
+LABEL: Final = 11
 """Characters of a label with the space behind it."""
 _STRATEGIES: Final = {"LEAST_OUTSTANDING_REQUESTS": "LEAST_OUTSTANDING"}
 """Strategies whose names would take half of a line."""
@@ -25,7 +25,7 @@ def endpoint_screen(document: JsonObject, *, width: int | None, now_s: float) ->
     """
     endpoint = document["Endpoint"]
     yield f"Endpoint {endpoint['EndpointName']}"
-    yield from _head(document, now_s)
+    yield from _head(document, width, now_s)
     sections = (
         ("Variants", variants_table(document, width=width)),
         ("Components", components_table(document.get("InferenceComponents", ()), width=width, now_s=now_s)),
@@ -40,14 +40,15 @@ def endpoint_screen(document: JsonObject, *, width: int | None, now_s: float) ->
             yield from shown
 
 
-def _head(document: JsonObject, now_s: float) -> Iterator[str]:
+def _head(document: JsonObject, width: int | None, now_s: float) -> Iterator[str]:
     endpoint = document["Endpoint"]
     status = endpoint["EndpointStatus"]
     since = age(endpoint["LastModifiedTime"], now_s)
     doing = f", {step}" if (step := rollout_text(document.get("Rollout"), now_s)) else ""
     yield field("Status", f"{coloured(status)} for {since}{doing}")
     if endpoint.get("FailureReason"):
-        yield field("Why", plain(endpoint["FailureReason"]))
+        label = "Why" if status in ("Failed", "RollingBack", "UpdateRollbackFailed") else "Last time"
+        yield from field_lines(label, plain(endpoint["FailureReason"]), width=width)
     config = endpoint["EndpointConfigName"]
     pending = endpoint.get("PendingDeploymentSummary", {}).get("EndpointConfigName")
     yield field(
@@ -60,6 +61,13 @@ def _head(document: JsonObject, now_s: float) -> Iterator[str]:
 def field(label: str, text: str) -> str:
     """Return a line of a label and what it labels."""
     return f"  {label:<{LABEL}}{text}"
+
+
+def field_lines(label: str, text: str, *, width: int | None) -> list[str]:
+    """Return a label and a text that may take several lines."""
+    indent = " " * (LABEL + 2)
+    first, *rest = wrapped(text, width=width, indent=indent)
+    return [field(label, first.removeprefix(indent)), *rest]
 
 
 def rollout_text(rollout: JsonObject | None, now_s: float) -> str:
@@ -93,7 +101,7 @@ def variants_table(document: JsonObject, *, width: int | None) -> Iterator[str]:
         Column("SHARE", right=True),
         Column("MODEL", flexible=True),
         Column("TYPE", flexible=True, optional=2),
-        Column("STRATEGY", flexible=True),
+        Column("STRATEGY"),
     )
     rows = [
         (
@@ -128,6 +136,7 @@ def instances_table(instances: Sequence[JsonObject], *, width: int | None, now_s
     """Yield one row per instance; copies stand below the instance that carries them."""
     if not instances:
         return
+    ordered = list(_hosts_first(instances))
     variants = {(one["VariantName"], one["Revision"]) for one in instances}
     columns = (
         Column("ID"),
@@ -141,7 +150,6 @@ def instances_table(instances: Sequence[JsonObject], *, width: int | None, now_s
         Column("ADAPTERS", flexible=True),
         Column("URL", optional=3),
         Column("PID", right=True, optional=4),
-        Column("HEALTH", flexible=True, optional=1),
     )
     rows = [
         (
@@ -156,11 +164,11 @@ def instances_table(instances: Sequence[JsonObject], *, width: int | None, now_s
             " ".join(one.get("Adapters", ())),
             one.get("Url", ""),
             str(one.get("ProcessId", "")),
-            health_text(one),
         )
-        for one in _hosts_first(instances)
+        for one in ordered
     ]
-    yield from table(columns, rows, width=width, indent="  ")
+    notes = [health_text(one) for one in ordered]
+    yield from table(columns, rows, width=width, indent="  ", notes=notes)
 
 
 def _hosts_first(instances: Sequence[JsonObject]) -> Iterator[JsonObject]:
@@ -206,9 +214,10 @@ def components_table(components: Sequence[JsonObject], *, width: int | None, now
         Column("ENDPOINT", flexible=True, optional=2),
         Column("VARIANT", flexible=True, optional=3),
         Column("AGE", right=True),
-        Column("WHY", flexible=True),
     )
+    ordered = list(_bases_first(components))
     endpoints = {one["EndpointName"] for one in components}
+    variants = {one.get("VariantName") for one in components}
     names = {one["InferenceComponentName"] for one in components}
     rows = [
         (
@@ -218,13 +227,13 @@ def components_table(components: Sequence[JsonObject], *, width: int | None, now
             model_text(one),
             needs_text(one),
             one["EndpointName"] if len(endpoints) > 1 else "",
-            one.get("VariantName", ""),
+            one.get("VariantName", "") if len(variants) > 1 else "",
             age(one["CreationTime"], now_s),
-            plain(one.get("FailureReason", "")),
         )
-        for one in _bases_first(components)
+        for one in ordered
     ]
-    yield from table(columns, rows, width=width, indent="  ")
+    notes = [plain(one.get("FailureReason", "")) for one in ordered]
+    yield from table(columns, rows, width=width, indent="  ", notes=notes)
 
 
 def _bases_first(components: Sequence[JsonObject]) -> Iterator[JsonObject]:
@@ -285,22 +294,17 @@ def scaling_table(document: JsonObject, *, width: int | None) -> Iterator[str]:
         Column("TARGET", flexible=True),
         Column("MIN", right=True),
         Column("MAX", right=True),
-        Column("POLICIES", flexible=True),
     )
-    rows = [
-        (
-            one["ResourceId"],
-            str(one["MinCapacity"]),
-            str(one["MaxCapacity"]),
-            ", ".join(
-                policy_text(policy)
-                for policy in document.get("ScalingPolicies", ())
-                if policy["ResourceId"] == one["ResourceId"]
-            ),
+    rows = [(one["ResourceId"], str(one["MinCapacity"]), str(one["MaxCapacity"])) for one in targets]
+    policies = [
+        ", ".join(
+            policy_text(policy)
+            for policy in document.get("ScalingPolicies", ())
+            if policy["ResourceId"] == one["ResourceId"]
         )
         for one in targets
     ]
-    yield from table(columns, rows, width=width, indent="  ")
+    yield from table(columns, rows, width=width, indent="  ", notes=policies)
 
 
 def policy_text(policy: JsonObject) -> str:

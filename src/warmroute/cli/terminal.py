@@ -6,6 +6,7 @@ Written here and not taken from ``rich``, which is in an extra: the core install
 import os
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import click
 
 GAP: Final = "  "
 """Between two columns."""
-FLEXIBLE_MIN: Final = 8
+FLEXIBLE_MIN: Final = 12
 """A column that may be cut keeps at least so many characters."""
 COLOURS: Final = {
     "InService": "green",
@@ -106,7 +107,12 @@ def cut(text: str, width: int) -> str:
 
 
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int | None, indent: str = ""
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int | None,
+    indent: str = "",
+    notes: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield the lines of a table.
 
@@ -118,6 +124,8 @@ def table(
         rows: A text for each column, on one line.
         width: Of the terminal; None for no bound.
         indent: Before every line.
+        notes: For each row a text that stands whole below it, over several lines where it is long; ``""`` for
+            none.
     """
     shown = [index for index in range(len(columns)) if not rows or any(row[index] for row in rows)]
     room = None if width is None else width - cells(indent)
@@ -125,8 +133,10 @@ def table(
     yield _line(
         [columns[index] for index in widths], [columns[index].title for index in widths], widths, indent
     )
-    for row in rows:
+    for number, row in enumerate(rows):
         yield _line([columns[index] for index in widths], [row[index] for index in widths], widths, indent)
+        if number < len(notes) and notes[number]:
+            yield from wrapped(notes[number], width=width, indent=f"{indent}    ")
 
 
 def _fit(
@@ -161,6 +171,13 @@ def _line(columns: Sequence[Column], texts: Sequence[str], widths: Mapping[int, 
         word = coloured(short) if column.state and text != column.title else short
         parts.append(space + word if column.right else word + space)
     return (indent + GAP.join(parts)).rstrip()
+
+
+def wrapped(text: str, *, width: int | None, indent: str) -> list[str]:
+    """Return a text on as many lines as it needs, each behind ``indent``."""
+    if width is None:
+        return [f"{indent}{text}"]
+    return textwrap.wrap(text, max(width, len(indent) + 20), initial_indent=indent, subsequent_indent=indent)
 
 
 def age(then_s: float, now_s: float) -> str:
