@@ -1,6 +1,6 @@
 """What routing keeps of a variant and of an endpoint."""
 
-from warmroute.core.fleet import RoutingStrategy, Target, TargetState, Variant
+from warmroute.core.fleet import Endpoint, RoutingStrategy, Target, TargetState, Variant
 from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, partition
 from warmroute.routing.kvbook import KvBook, KvTuning
 from warmroute.routing.ledger import Ledger, TargetRow
@@ -23,14 +23,16 @@ class VariantBook:
         pools: By component and adapter, ``""`` for none; those without a row in service are left out.
         kv: What KV_AWARE knows; None with another strategy.
         prefix_length: How much of a prompt the key takes; 0 when the strategy makes no key.
-        share: Part of the variant's traffic that the revision gets, 0 to 1.
+        shadow: Book of the shadow variant that gets copies of its invocations; None for nearly every one.
+        share: Part of the variant's traffic that the revision gets, 0 to 1; of a shadow, the part of the
+            invocations that it gets copies of.
         weight: What the revision is drawn with among all variants: the variant's weight times ``share``.
         wants_chain: Whether requests shall carry the chain of their text blocks.
     """
 
     __slots__ = (
         "_heads", "candidates", "components", "endpoint", "key_head", "kv", "ledger", "name", "pool", "pools",
-        "prefix_length", "revision", "routing", "rows", "share", "tuning", "wants_chain", "weight",
+        "prefix_length", "revision", "routing", "rows", "shadow", "share", "tuning", "wants_chain", "weight",
     )  # fmt: skip
 
     def __init__(self, endpoint: str, variant: Variant, tuning: KvTuning = KV_TUNING) -> None:
@@ -39,6 +41,7 @@ class VariantBook:
         self.kv: KvBook | None = None
         self.name = variant.name
         self.revision = variant.revision
+        self.shadow: VariantBook | None = None
         self.key_head = partition(endpoint=endpoint, variant=variant.name)
         self.ledger = Ledger()
         self.rows: dict[str, TargetRow] = {}
@@ -116,6 +119,10 @@ class VariantBook:
         self.pools = pools_of(serving)
         self.pool = self.pools["", ""]
 
+    def count_of(self, target_ids: tuple[str, ...]) -> int:
+        """Return how many of these targets are its own."""
+        return len([target_id for target_id in target_ids if target_id in self.rows])
+
     def pool_of(self, component: str, adapter: str = "") -> Pool:
         """Return what may serve a request.
 
@@ -170,16 +177,61 @@ class EndpointBook:
 
     Attributes:
         carries_components: Invocations name an inference component.
+        shadow: Of the shadow variant; None without one. Never drawn.
         variants: Books by name and revision, in the fleet's order.
     """
 
-    __slots__ = ("carries_components", "in_service", "name", "variants")
+    __slots__ = ("carries_components", "in_service", "name", "shadow", "variants")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.in_service = False
         self.carries_components = False
+        self.shadow: VariantBook | None = None
         self.variants: dict[tuple[str, int], VariantBook] = {}
+
+    def renew(
+        self, endpoint: Endpoint, retired: dict[tuple[str, str, int], VariantBook], tuning: KvTuning
+    ) -> list[VariantBook]:
+        """Take over the endpoint's new description.
+
+        Args:
+            endpoint: As the fleet has it.
+            retired: Books of revisions that left; one that comes back is taken out.
+            tuning: For new books.
+
+        Returns:
+            The books of revisions that have left.
+        """
+        self.in_service = endpoint.in_service
+        before = {(book.name, book.revision): book for book in self.books()}
+        after: dict[tuple[str, int], VariantBook] = {}
+        for variant in endpoint.all_variants:
+            at = (variant.name, variant.revision)
+            known = before.pop(at, None) or retired.pop((self.name, *at), None)
+            if known is None:
+                known = VariantBook(self.name, variant, tuning)
+            else:
+                known.renew(variant)
+            known.shadow = None
+            after[at] = known
+        shadow = endpoint.shadow
+        self.shadow = None if shadow is None else after.pop((shadow.name, shadow.revision))
+        self.variants = after
+        if self.shadow is not None and self.shadow.share > 0:
+            for book in after.values():
+                book.shadow = self.shadow
+        self.carries_components = endpoint.carries_components or any(
+            bool(book.components) for book in after.values()
+        )
+        return list(before.values())
+
+    def books(self) -> list[VariantBook]:
+        """Return every book, the shadow's last."""
+        books = list(self.variants.values())
+        if self.shadow is not None:
+            books.append(self.shadow)
+        return books
 
     def named(self, name: str) -> list[VariantBook]:
         """Return the revisions of a variant; none when the endpoint has no such variant."""

@@ -91,6 +91,7 @@ class VariantChosen(_Line, frozen=True, gc=False, tag="choose"):
         book: Its number, by which decisions name it; 0 with no variant. A variant that comes back after it
             was gone may have another number, and each of its revisions has one.
         revision: Of the variant.
+        shadow: It is the shadow variant, and a copy of an invocation goes there (``shadow_of``).
     """
 
     endpoint: str
@@ -100,6 +101,7 @@ class VariantChosen(_Line, frozen=True, gc=False, tag="choose"):
     variant: str = ""
     book: int = 0
     revision: int = 0
+    shadow: bool = False
 
 
 class Decided(_Line, frozen=True, gc=False, tag="decide"):

@@ -64,6 +64,13 @@ class RecordedRouter(Router):
             self._scribe.variant_chosen(endpoint, asked, book)
         return book
 
+    def shadow_of(self, endpoint: EndpointBook) -> VariantBook | None:
+        """Return the shadow variant that a copy goes to, and tell it."""
+        book = super().shadow_of(endpoint)
+        if self._scribe.writes and book is not None:
+            self._scribe.shadow_chosen(endpoint, book)
+        return book
+
     def decide(
         self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...] = ()
     ) -> Decision:
@@ -160,7 +167,7 @@ class Scribe:
             applied: Whether the fleet is in force.
         """
         self.tell(FleetApplied(without_secrets(fleet), applied))
-        present = {book for endpoint in endpoints.values() for book in endpoint.variants.values()}
+        present = {book for endpoint in endpoints.values() for book in endpoint.books()}
         for book in list(self._books):
             if book not in present and not book.ledger.open_leases:
                 del self._books[book]
@@ -185,6 +192,13 @@ class Scribe:
             self.tell(VariantChosen(*told))
         else:
             self.tell(VariantChosen(*told, book.name, self._number_of(book), book.revision))
+
+    def shadow_chosen(self, endpoint: EndpointBook, book: VariantBook) -> None:
+        """Tell that a copy of an invocation goes to a shadow variant."""
+        number = self._number_of(book)
+        self.tell(
+            VariantChosen(endpoint.name, variant=book.name, book=number, revision=book.revision, shadow=True)
+        )
 
     def decided(
         self, book: VariantBook, request: RoutingRequest, *, now_ns: int, tried: tuple[str, ...],

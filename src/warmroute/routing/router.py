@@ -88,23 +88,10 @@ class Router:
         for endpoint in fleet.endpoints:
             names.add(endpoint.name)
             book = self.endpoints.setdefault(endpoint.name, EndpointBook(endpoint.name))
-            book.in_service = endpoint.in_service
-            before, book.variants = book.variants, {}
-            for variant in endpoint.variants:
-                at = (variant.name, variant.revision)
-                known = before.pop(at, None) or self._retired.pop((endpoint.name, *at), None)
-                if known is None:
-                    known = VariantBook(endpoint.name, variant, self._tuning)
-                else:
-                    known.renew(variant)
-                book.variants[at] = known
-            book.carries_components = endpoint.carries_components or any(
-                known.components for known in book.variants.values()
-            )
-            for gone in before.values():
+            for gone in book.renew(endpoint, self._retired, self._tuning):
                 self._retire(gone)
         for name in [name for name in self.endpoints if name not in names]:
-            for variant_book in self.endpoints.pop(name).variants.values():
+            for variant_book in self.endpoints.pop(name).books():
                 self._retire(variant_book)
         self._retired = {at: book for at, book in self._retired.items() if book.ledger.open_leases}
         for each in self._books():
@@ -150,6 +137,10 @@ class Router:
             return books[0] if books else None
         return books[variants.draw([book.share for book in books], self._rng) or 0]
 
+    def shadow_of(self, endpoint: EndpointBook) -> VariantBook | None:
+        """Return the shadow variant that a copy of an invocation goes to; None when there is none."""
+        return endpoint.shadow
+
     def decide(
         self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...] = ()
     ) -> Decision:
@@ -174,12 +165,13 @@ class Router:
                 return special
             pool = book.pool_of(request.component, request.adapter)
         candidates, instances = pool.candidates, pool.instances
-        if tried or pool.on_probation:
+        if tried or pool.on_probation or not candidates:
+            elsewhere = self._elsewhere(book, request, now_ns, tried)
+            if elsewhere is not None:
+                return elsewhere
             candidates = pool.free(tried)
             if instances is not None:
                 instances = by_instance(candidates)
-        if not candidates:
-            return Refused(self._why_not(book, request.component, tried))
         reason: Reason
         kv = book.kv
         if len(candidates) == 1:
@@ -209,6 +201,37 @@ class Router:
         busy = busy_from(book.routing.concurrency_threshold, self.routers)
         if wants_growth(pool, book.pool_of(component), busy):
             self.adapters_wanted[book.endpoint, component, adapter] = len(pool.serving)
+
+    def _elsewhere(
+        self, book: VariantBook, request: RoutingRequest, now_ns: int, tried: tuple[str, ...]
+    ) -> Decision | None:
+        """Decide for another revision, or refuse; None when a target of this one may be picked."""
+        other = self._takes_over(book, request, tried)
+        if other is not None:
+            return Router.decide(self, other, request, now_ns, tried)
+        if book.pool_of(request.component, request.adapter).free(tried):
+            return None
+        return Refused(self._why_not(book, request.component, tried))
+
+    def _takes_over(
+        self, book: VariantBook, request: RoutingRequest, tried: tuple[str, ...]
+    ) -> VariantBook | None:
+        """Return another revision of a variant, for what this one cannot serve or has failed more often.
+
+        So a deployment costs no request, however bad its model: until control turns it back, what the new
+        instances refuse goes to the old ones.
+        """
+        endpoint = self.endpoints.get(book.endpoint)
+        if endpoint is None or len(endpoint.variants) < 2:
+            return None
+        failed = book.count_of(tried)
+        nothing = not book.pool_of(request.component, request.adapter).free(tried)
+        for other in endpoint.named(book.name):
+            if other is book or not other.pool_of(request.component, request.adapter).free(tried):
+                continue
+            if nothing or other.count_of(tried) < failed:
+                return other
+        return None
 
     def _pick(
         self,
@@ -447,7 +470,7 @@ class Router:
 
     # --- looking ----------------------------------------------------------------------------
     def _books(self) -> list[VariantBook]:
-        return [book for endpoint in self.endpoints.values() for book in endpoint.variants.values()]
+        return [book for endpoint in self.endpoints.values() for book in endpoint.books()]
 
     def open_leases(self) -> int:
         """Return the leases taken and not released, over everything: the audit's one side."""

@@ -147,8 +147,12 @@ class Player:
                 router.apply_fleet(line.fleet)
             case VariantChosen():
                 endpoint = router.endpoints[line.endpoint]
-                book = router.choose_variant(
-                    endpoint, line.asked, component=line.component, session=line.session
+                book = (
+                    router.shadow_of(endpoint)
+                    if line.shadow
+                    else router.choose_variant(
+                        endpoint, line.asked, component=line.component, session=line.session
+                    )
                 )
                 if book is not None:
                     self._books[line.book] = book

@@ -61,6 +61,7 @@ class _Imagined:
         self._routing = routing
         self._router = Router(rng)
         self._books: dict[int, VariantBook] = {}
+        self._shadows: set[int] = set()
         self._leases: dict[int, tuple[Lease, str]] = {}
 
     def take(self, line: Line) -> None:
@@ -70,11 +71,8 @@ class _Imagined:
             case FleetApplied():
                 router.apply_fleet(self._other(line.fleet))
             case VariantChosen() if line.book:
-                # The draw between variants, and between a variant's revisions, is none of the strategy's.
-                book = router.endpoints[line.endpoint].variants.get((line.variant, line.revision))
-                if book is not None:
-                    self._books[line.book] = book
-            case Decided() if line.lease and not line.tried:
+                self._choose(line)
+            case Decided() if line.lease and not line.tried and line.book not in self._shadows:
                 self._decide(line)
             case AttemptTold() | SessionOpened() | SessionClosed() if line.lease in self._leases:
                 self._tell(line, *self._leases[line.lease])
@@ -86,6 +84,15 @@ class _Imagined:
                 pass  # about an attempt that was not asked about
             case _:
                 assert_never(line)
+
+    def _choose(self, line: VariantChosen) -> None:
+        """The draw between variants, and between a variant's revisions, is none of the strategy's."""
+        if line.shadow:  # copies are no requests; their decisions are left out
+            self._shadows.add(line.book)
+            return
+        book = self._router.endpoints[line.endpoint].variants.get((line.variant, line.revision))
+        if book is not None:
+            self._books[line.book] = book
 
     def _decide(self, line: Decided) -> None:
         found = self.found

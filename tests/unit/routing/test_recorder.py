@@ -1,3 +1,4 @@
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -84,6 +85,17 @@ def test_a_choice_is_told_with_the_number_of_the_variant(recorded):
     recorded.choose("w")
     recorded.choose("v")
     assert [line.book for line in recorded.lines[-2:]] == [2, 1]
+
+
+def test_a_copy_for_a_shadow_is_told_with_the_number_of_the_shadow(recorded):
+    router = recorded.router
+    shadow = Variant("s", 1.0, Routing(), (Target("i-9", "i-9", 1, "host", 80),), revision=2)
+    (endpoint,) = recorded.lines[0].fleet.endpoints
+    assert router.apply_fleet(Fleet(9, "us-east-1", "0" * 12, (replace(endpoint, shadow=shadow),)))
+    book = router.shadow_of(router.endpoints[endpoint.name])
+    assert recorded.last == VariantChosen("llm", variant="s", book=1, revision=2, shadow=True)
+    router.decide(book, NO_PROMPT, 5)
+    assert (recorded.last.book, recorded.last.target) == (1, "i-9")
 
 
 def test_a_choice_of_nothing_is_told_without_the_callers_words(recorded):

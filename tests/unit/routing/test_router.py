@@ -1250,6 +1250,86 @@ def test_a_session_stays_with_the_revision_that_it_was_opened_on():
     assert bench.router.close_session(first.lease, ID)
 
 
+def test_what_a_new_revision_cannot_serve_goes_to_the_old_one():
+    bench = Bench()
+    blue, green = blue_and_green(green=0.5)
+    bench.set_variants(blue, replace(green, targets=()))
+    books = bench.router.endpoints["e"].variants
+    decision = bench.router.decide(books["v", 2], NO_PROMPT, NOW)
+    assert decision.lease.book is books["v", 1]
+    assert decision.variant == "v"
+
+
+def test_an_attempt_that_failed_on_a_revision_is_made_again_on_the_other():
+    bench = Bench()
+    blue, green = blue_and_green(green=0.5)
+    green = replace(green, targets=targets("11", "21"))
+    bench.set_variants(blue, green)
+    books = bench.router.endpoints["e"].variants
+    again = bench.router.decide(books["v", 2], NO_PROMPT, NOW, ("11",))
+    assert again.lease.book is books["v", 1]
+    both = bench.router.decide(books["v", 2], NO_PROMPT, NOW, ("11", again.target.target_id))
+    assert both.target.target_id not in ("11", again.target.target_id)
+    everything = ("1", "2", "11", "21")
+    assert bench.router.decide(books["v", 2], NO_PROMPT, NOW, everything) == Refused(Refusal.ALL_TRIED)
+
+
+def test_another_variant_takes_nothing_over():
+    bench = Bench()
+    bench.set_variants(variant(LEAST, ()), variant(LEAST, targets("1"), name="w"))
+    book = bench.router.endpoints["e"].variants["v", 0]
+    assert bench.router.decide(book, NO_PROMPT, NOW) == Refused(Refusal.NO_TARGET)
+
+
+# --- shadows ------------------------------------------------------------------------------------
+def shadowed(bench, shadow, *variants):
+    bench.version += 1
+    endpoint = Endpoint(EndpointName("e"), True, variants, shadow)
+    assert bench.router.apply_fleet(Fleet(bench.version, "us-east-1", "0" * 12, (endpoint,)))
+    return bench.router.endpoints["e"]
+
+
+def test_a_shadow_is_never_drawn_and_cannot_be_named():
+    bench = Bench()
+    endpoint = shadowed(bench, variant(LEAST, targets("2"), name="s"), variant(LEAST, targets("1")))
+    assert chosen(bench) == {("v", 0): 400}
+    assert bench.router.choose_variant(endpoint, "s") is None
+    assert endpoint.variant_names() == ["v"]
+    assert bench.router.shadow_of(endpoint).name == "s"
+
+
+def test_a_shadow_without_a_share_gets_no_copies():
+    bench = Bench()
+    endpoint = shadowed(
+        bench, variant(LEAST, targets("2"), name="s", share=0.0), variant(LEAST, targets("1"))
+    )
+    assert endpoint.variants["v", 0].shadow is None
+    endpoint = shadowed(
+        bench, variant(LEAST, targets("2"), name="s", share=0.5), variant(LEAST, targets("1"))
+    )
+    assert endpoint.variants["v", 0].shadow is endpoint.shadow
+    endpoint = shadowed(bench, None, variant(LEAST, targets("1")))
+    assert endpoint.variants["v", 0].shadow is None
+    assert bench.router.shadow_of(endpoint) is None
+
+
+def test_a_shadows_leases_and_ejections_are_kept_as_those_of_others():
+    bench = Bench()
+    shadow = variant(LEAST, targets("2"), name="s", revision=3)
+    endpoint = shadowed(bench, shadow, variant(LEAST, targets("1")))
+    held = bench.router.decide(endpoint.shadow, NO_PROMPT, NOW)
+    assert (bench.router.open_leases(), bench.router.targets()["2"][1]) == (1, 1)
+    leaving = replace(shadow, share=0.0, weight=0.0)
+    endpoint = shadowed(bench, None, variant(LEAST, targets("1")), leaving)
+    assert endpoint.variants["s", 3] is held.lease.book
+    endpoint = shadowed(bench, shadow, variant(LEAST, targets("1")))
+    assert endpoint.shadow is held.lease.book
+    bench.clear()
+    assert bench.router.open_leases() == 1
+    bench.complete(held)
+    assert bench.router.open_leases() == 0
+
+
 def test_sessions_of_two_endpoints_with_the_same_id_are_two():
     bench = Sessions()
     bench.begin("1/c/1")

@@ -1,13 +1,14 @@
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from warmroute.core.decision import NEW_SESSION, Assigned, RoutingRequest
+from warmroute.core.decision import NEW_SESSION, NO_PROMPT, Assigned, RoutingRequest
 from warmroute.core.events import Cancelled, Completed, EventsLost, Failed, FailureCause, FirstToken
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
-from warmroute.routing.log import FORMAT, AttemptTold, Began, Decided, Ended, encode
+from warmroute.routing.log import FORMAT, AttemptTold, Began, Decided, Ended, FleetApplied, encode
 from warmroute.routing.recorder import RecordedRouter
-from warmroute.sim.replay import ReplayError
+from warmroute.sim.replay import ReplayError, replay
 from warmroute.sim.what_if import what_if
 
 BEGAN = Began(FORMAT, "0.1.0", 1, "ff")
@@ -171,3 +172,15 @@ def test_a_damaged_log_is_refused_at_its_line(line, message):
         live.lines = [BEGAN, line]
     with pytest.raises(ReplayError, match=message):
         live.what_if(LEAST)
+
+
+def test_copies_for_a_shadow_are_no_requests():
+    live = Live(Routing(LEAST))
+    live.tell(Completed, live.ask())
+    (endpoint,) = next(line.fleet.endpoints for line in live.lines if isinstance(line, FleetApplied))
+    shadow = replace(endpoint.variants[0], name="s", targets=endpoint.variants[0].targets[:1])
+    live.router.apply_fleet(Fleet(9, "us-east-1", "0" * 12, (replace(endpoint, shadow=shadow),)))
+    book = live.router.shadow_of(live.router.endpoints[endpoint.name])
+    live.router.apply(Completed(live.router.decide(book, NO_PROMPT, live.now_ns).lease), live.now_ns)
+    assert live.what_if(RANDOM).requests == 1
+    assert replay(encode(live.lines).splitlines(keepends=True)).difference is None
