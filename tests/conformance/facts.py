@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.conformance.world import ACCOUNT, REGION, TYPE
 from warmroute.resources.lifecycle import ComponentStatus
-from warmroute.resources.operations import OPERATIONS
 
 ARN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
 VARIANT = {"VariantName": "v", "ModelName": "m", "InstanceType": TYPE, "InitialInstanceCount": 4}
@@ -58,31 +57,27 @@ BASES: dict[str, dict[str, Any]] = {
 
 
 async def populate(world):
-    """Make the resources that ``BASES`` names, and let the endpoint come into service."""
+    """Make the resources that ``BASES`` names, a second apart, and let them come into service."""
     tags = [{"Key": "k", "Value": "v"}]
-    for name in ("m", "bare"):
-        await world.do(
-            "CreateModel", ModelName=name, PrimaryContainer={"Image": "img"}, Tags=tags if name == "m" else []
-        )
-    await world.do("CreateEndpointConfig", EndpointConfigName="c", ProductionVariants=[VARIANT], Tags=tags)
-    routed = VARIANT | {"RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}}
-    await world.do("CreateEndpointConfig", EndpointConfigName="c2", ProductionVariants=[routed])
-    await world.do("CreateEndpoint", EndpointName="ep", EndpointConfigName="c", Tags=tags)
-    await world.settle()
-    described = await world.do("DescribeEndpoint", EndpointName="ep")
-    assert described["EndpointStatus"] == "InService"
-    if "CreateInferenceComponent" in OPERATIONS:
-        await _populate_components(world, tags)
-
-
-async def _populate_components(world, tags):
     hosts = {"VariantName": "v", "InstanceType": TYPE, "InitialInstanceCount": 1}
-    await world.do(
-        "CreateEndpointConfig", EndpointConfigName="h", ProductionVariants=[hosts], ExecutionRoleArn=ROLE
-    )
-    await world.do("CreateEndpoint", EndpointName="hosts", EndpointConfigName="h", Tags=tags)
-    await world.settle()
+    routed = VARIANT | {"RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}}
+    configs = {"h": hosts, "c": VARIANT, "c2": routed, "c3": VARIANT | {"ModelName": "m3"}}
+    for name, image in (("m", "img"), ("m3", "other"), ("bare", "img")):
+        world.clock.now_s += 1
+        own = {"Tags": tags} if name == "m" else {}
+        await world.do("CreateModel", ModelName=name, PrimaryContainer={"Image": image}, **own)
+    for name, variant in configs.items():
+        world.clock.now_s += 1
+        more = {"ExecutionRoleArn": ROLE} if name == "h" else {"Tags": tags}
+        await world.do("CreateEndpointConfig", EndpointConfigName=name, ProductionVariants=[variant], **more)
+    for name, used in (("hosts", "h"), ("ep", "c")):
+        world.clock.now_s += 1
+        await world.do("CreateEndpoint", EndpointName=name, EndpointConfigName=used, Tags=tags)
+        await world.settle()
+        described = await world.do("DescribeEndpoint", EndpointName=name)
+        assert described["EndpointStatus"] == "InService", described
     for name, specification in (("comp", SPECIFICATION), ("other", SPECIFICATION), ("adapter", ADAPTER)):
+        world.clock.now_s += 1
         await world.do(
             "CreateInferenceComponent",
             InferenceComponentName=name,
@@ -90,8 +85,21 @@ async def _populate_components(world, tags):
             Specification=specification,
             Tags=tags,
         )
-        with world.store.transaction() as transaction:
-            record = transaction.inference_component(name)
-            transaction.put(
-                replace(record, status=ComponentStatus.IN_SERVICE, active=record.pending, pending=None)
+        for _ in range(8):
+            await world.step()
+        await _into_service(world, name)
+
+
+async def _into_service(world, name):
+    """Adapters come into service with what loads them, which is not here."""
+    with world.store.transaction() as transaction:
+        record = transaction.inference_component(name)
+        assert record.status is ComponentStatus.IN_SERVICE or record.base, record
+        transaction.put(
+            replace(
+                record,
+                status=ComponentStatus.IN_SERVICE,
+                active=record.active or record.pending,
+                pending=None,
             )
+        )

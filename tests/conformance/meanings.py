@@ -39,8 +39,8 @@ def repair(operation, path, request):
 def _repair_variant(variant, rest):
     for member, value in VARIANT.items():
         variant.setdefault(member, value)
-    if "InstancePools" in rest:
-        del variant["InstanceType"]
+    if "InstancePools" in variant:
+        variant.pop("InstanceType", None)
         for number, pool in enumerate(variant["InstancePools"], 1):
             pool.setdefault("Priority", number)
     scaling = variant.get("ManagedInstanceScaling")

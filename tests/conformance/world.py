@@ -1,7 +1,8 @@
 """A control plane in this process: the real service and reconciler over a store and a provider in memory."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -20,8 +21,10 @@ from warmroute.resources.planner import Rules
 
 REGION, ACCOUNT = "eu-west-1", "123456789012"
 TYPE = "ml.g5.xlarge"
+OTHER_TYPE = "ml.g5.2xlarge"
 TYPES = {
-    TYPE: InstanceType(TYPE, ProviderKind.LOCAL, image="img", accelerators=8, cpus=64.0, memory_mb=65536)
+    name: InstanceType(name, ProviderKind.LOCAL, image="img", accelerators=8, cpus=64.0, memory_mb=65536)
+    for name in (TYPE, OTHER_TYPE)
 }
 STEPS_MAX = 80
 
@@ -79,20 +82,30 @@ class Answer:
 class World:
     """One control plane.
 
-    With ``content`` it starts from what another one holds, and stands still: a call is decided and
-    written, and nobody acts on it. So thousands of calls can each have the same world.
+    With ``content`` it starts from what another one holds. One that is not ``alive`` stands still: a call
+    is decided and written, and nobody acts on it. So thousands of calls can each have the same world.
     """
 
-    def __init__(self, schema, content=None):
+    def __init__(self, schema, content=None, *, alive=None, instances=()):
+        """Make a world.
+
+        Args:
+            schema: Of the service model.
+            content: What the store holds at first; None for nothing.
+            alive: Whether there is a reconciler; when there is no content, unless told.
+            instances: Of a provider, by id: those that run already.
+        """
         self.store = MemoryStore()
         self.provider = MemoryProvider()
         self.routers = Routers()
         self.clock = HandClock()
         self.tasks = Tasks()
+        self.numbers = count(1000 * (1 + len(instances)))
+        self.provider.instances = {name: replace(one) for name, one in dict(instances).items()}
         reconciler = Still()
         if content is not None:
             self.store._content = content.copy()
-        else:
+        if alive if alive is not None else content is None:
             reconciler = self.reconciler = Reconciler(
                 store=self.store,
                 provider=ProviderByType(providers={ProviderKind.LOCAL: self.provider}, instance_types=TYPES),
@@ -102,6 +115,7 @@ class World:
                 clock=self.clock,
                 rules=Rules(instance_types=TYPES, images={"img": Image("img"), "other": Image("other")}),
                 identity=Identity(REGION, ACCOUNT),
+                new_id=lambda: f"i-{next(self.numbers):08}",
             )
 
         async def get_schema():
@@ -136,13 +150,17 @@ class World:
         assert answer.output is not None, f"{operation}: {answer.message}"
         return answer.output
 
+    async def step(self):
+        """Reconcile once; return whether nothing is under way."""
+        quiet = await self.reconciler.step()
+        while len(self.tasks):  # noqa: ASYNC110  (tasks that start tasks)
+            await asyncio.sleep(0)
+        self.clock.now_s += 1.1
+        return quiet
+
     async def settle(self):
         """Reconcile until nothing is under way."""
         for _ in range(STEPS_MAX):
-            quiet = await self.reconciler.step()
-            while len(self.tasks):  # noqa: ASYNC110  (tasks that start tasks)
-                await asyncio.sleep(0)
-            if quiet:
+            if await self.step():
                 return
-            self.clock.now_s += 1.1
         raise AssertionError("it never came to rest")
