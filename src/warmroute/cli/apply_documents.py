@@ -11,7 +11,7 @@ JsonObject = dict[str, Any]
 
 _NAMES: Final = ("VariantName", "Key", "Name", "ModelName")
 """Members that tell entries of a list apart; the first that every entry has."""
-_SECRET: Final = re.compile(r"(?i)(token|secret|password|passwd|credential|(^|[._-])(api_?|access_?)?key)")
+_SECRET: Final = re.compile(r"(?i)secret|passw|(^|[._-])(token|credentials?|(api|access)?key)$")
 """Names of environment variables whose values are not shown."""
 HIDDEN: Final = "(hidden)"
 SHOWN_CHARACTERS_MAX: Final = 80
