@@ -31,7 +31,7 @@ def target(name, **changes):
         "port": 8000,
         "native": NativeMapping.INVOCATIONS,
     } | changes
-    return Target(target_id=name, instance_id=name, **fields)
+    return Target(**({"target_id": name, "instance_id": name} | fields))
 
 
 @dataclass

@@ -15,6 +15,7 @@ from warmroute.core.errors import Failure, Problem
 from warmroute.core.fleet import (
     AccessKey,
     ApiKey,
+    Component,
     Endpoint,
     Fleet,
     Routing,
@@ -635,3 +636,134 @@ def test_what_was_learnt_about_a_target_goes_with_it(bench):
     bench.desk.note_lacks_invocations(target("i-1"))
     bench.fleet(target("i-2"))
     assert not bench.desk.lacks_invocations(target("i-1"))
+
+
+# --- inference components -----------------------------------------------------------------------
+COMPONENT = b"x-amzn-sagemaker-inference-component"
+COMPONENT_CHAT = "/endpoints/llm/inference-components/base/openai/v1/chat/completions"
+COMPONENTS = (Component("base"), Component("idle"), Component("lora", "base"))
+
+
+@pytest.fixture
+def copies(bench):
+    """Two instances with two copies of a component each, and a component without any."""
+    made = tuple(
+        target(f"i-{instance}/base/{copy}", instance_id=f"i-{instance}", component="base")
+        for instance in (1, 2) for copy in (1, 2)
+    )  # fmt: skip
+    return bench.fleet(variants=(Variant("v", 1.0, PREFIX_AWARE, made, COMPONENTS),))
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body"),
+    [
+        (NATIVE, [(COMPONENT, b"base")], b"{}"),
+        (STREAM, [(COMPONENT, b"base")], b"{}"),
+        (COMPONENT_CHAT, [], CHAT),
+        (PLAIN, [], CHAT.replace(b'"llm"', b'"llm/base"')),
+    ],
+)
+def test_a_component_is_named_on_every_route_in_its_own_way(copies, path, headers, body):
+    client, _ = copies.send(path, body, headers=headers)
+    assert copies.upstreams.last.target.component == "base"
+    copies.upstreams.answer()
+    assert client.status == 200
+    record = copies.observer.ended[0]
+    assert (record.component, record.adapter, record.variant) == ("base", "", "v")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "told"),
+    [
+        (NATIVE, [(COMPONENT, b"idle")], b"{}", native_error),
+        (STREAM, [(COMPONENT, b"idle")], b"{}", native_error),
+        (COMPONENT_CHAT.replace("base", "idle"), [], CHAT, openai_error),
+        (PLAIN, [], CHAT.replace(b'"llm"', b'"llm/idle"'), openai_error),
+    ],
+)
+def test_a_component_without_a_copy_has_no_capacity_at_once(copies, path, headers, body, told):
+    client, underway = copies.send(path, body, headers=headers)
+    assert underway is None
+    status, code, message = told(client)
+    assert (status, code) in ((400, b"ValidationError"), (400, "validation_error"))
+    assert message.startswith("Inference Component has no capacity to process this request. Application")
+    record = copies.observer.ended[0]
+    assert (record.problem, record.component, record.variant) == ("no_copy", "idle", "v")
+    assert client.header(b"x-amzn-invoked-production-variant") == (b"v" if told is native_error else None)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body"),
+    [
+        (NATIVE, [], b"{}"),
+        (STREAM, [], b"{}"),
+        (OPENAI, [], CHAT),
+        (PLAIN, [], CHAT),
+        (PLAIN, [], CHAT.replace(b'"llm"', b'"llm/"')),
+    ],
+)
+def test_an_endpoint_of_components_wants_one_named(copies, path, headers, body):
+    client, _ = copies.send(path, body, headers=headers)
+    assert client.status == 400
+    assert b"Inference Component Name header is required for endpoints to which you plan to" in client.body
+
+
+def test_the_header_is_refused_on_the_openai_route_whatever_it_says(copies):
+    client, _ = copies.send(COMPONENT_CHAT, CHAT, headers=[(COMPONENT, b"base")])
+    assert openai_error(client)[0] == 400
+    assert "header is not allowed on the OpenAI route" in openai_error(client)[2]
+
+
+def test_the_error_of_a_copy_names_its_logs_and_the_copy(copies):
+    client, _ = copies.send(NATIVE, b"{}", headers=[(COMPONENT, b"base")])
+    copies.upstreams.answer(422, b"no")
+    told = json.loads(client.body)
+    copy = copies.upstreams.last.target.target_id
+    assert told["LogStreamArn"].endswith(":log-group:/aws/sagemaker/InferenceComponents/base")
+    assert f'client error (422) from {copy} with message "no"' in told["Message"]
+    assert "group=/aws/sagemaker/InferenceComponents/base in account" in told["Message"]
+
+
+def test_every_native_answer_names_the_variant_also_an_error(two):
+    client, _ = two.send()
+    two.upstreams.answer(500, b"no")
+    assert (client.status, client.header(b"x-amzn-invoked-production-variant")) == (424, b"AllTraffic")
+
+
+def test_a_prefix_keeps_to_a_copy_and_overflows_on_its_instance_first(copies):
+    header = [(COMPONENT, b"base"), (b"x-warmroute-explain", b"1")]
+    told = []
+    clients = [copies.send(NATIVE, b"{}", headers=header)[0] for _ in range(7)]
+    for call in list(copies.upstreams.calls):
+        call.sink.head(200, [(b"content-type", b"application/json")], 2)
+        call.sink.body(b"{}")
+        call.sink.ended()
+    told = [json.loads(client.header(b"x-warmroute-decision")) for client in clients]
+    order = told[0]["order"]
+    assert [each["copy"] for each in told] == [order[0]] * 2 + [order[1]] * 2 + [order[2]] * 2 + [order[3]]
+    assert [each["rank"] for each in told] == [0, 0, 1, 1, 2, 2, 3]
+    assert told[0]["instance"] == told[2]["instance"] != told[4]["instance"] == told[6]["instance"]
+    assert {each["component"] for each in told} == {"base"}
+
+
+def test_components_and_adapters_are_listed_as_models(copies):
+    client, _ = copies.send("/v1/models", b"", "GET")
+    models = json.loads(client.body)["data"]
+    assert [(model["id"], model.get("parent")) for model in models] == [
+        ("llm/base", None), ("llm/idle", None), ("llm/lora", "llm/base"),
+    ]  # fmt: skip
+
+
+def test_a_caller_who_names_no_model_is_told_what_there_is(copies):
+    client, _ = copies.send(PLAIN, b"{}")
+    assert openai_error(client)[2].endswith("it names the endpoint: llm/base, llm/idle, llm/lora.")
+
+
+def test_what_callers_write_never_becomes_a_label(copies):
+    for path, headers in (
+        ("/endpoints/rubbish/invocations", []),
+        (NATIVE, [(COMPONENT, b"rubbish")]),
+        ("/endpoints/rubbish/openai/v1/chat/completions", []),
+    ):
+        copies.send(path, CHAT, headers=headers)
+    assert "rubbish" not in str(copies.observer.ended)
