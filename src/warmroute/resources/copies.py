@@ -165,6 +165,9 @@ def successor(failed: Failed, world: World) -> InstanceRecord:
         returns=0,
         model_name=None,
         reason="",
+        draining_s=None,
+        drain_version=None,
+        drain_ordered=False,
         adapters=(),
         first_s=first_s,
     )

@@ -3,9 +3,10 @@ import json
 
 import pytest
 
+from tests.unit.resources.carrying import component
 from warmroute.resources.errors import ApiError
-from warmroute.resources.lifecycle import EndpointStatus
-from warmroute.resources.listing import PAGE_DEFAULT, Listing, page
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.listing import PAGE_DEFAULT, Listing, page, summaries
 from warmroute.resources.records import EndpointRecord, ModelRecord
 
 LISTING = Listing("ListThings", {"Name": lambda r: r.name, "CreationTime": lambda r: r.created_s})
@@ -114,3 +115,28 @@ def forged(*change):
 def test_forged_tokens_are_refused(token):
     with pytest.raises(ApiError, match="NextToken"):
         page(LISTING, {"NextToken": token}, MODELS)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ["two", "one"]),
+        ({"EndpointNameEquals": "e1"}, ["one"]),
+        ({"VariantNameEquals": "v2"}, ["two"]),
+        ({"EndpointNameEquals": "e1", "VariantNameEquals": "v2"}, []),
+        ({"StatusEquals": "Failed"}, ["two"]),
+        ({"LastModifiedTimeAfter": 9.0}, ["two"]),
+    ],
+)
+def test_components_are_filtered_by_place_status_and_times(filters, expected):
+    one = component("one", endpoint="e1", variant="v1", created_s=1.0, modified_s=2.0)
+    two = component(
+        "two", endpoint="e2", variant="v2", created_s=2.0, modified_s=9.0, status=ComponentStatus.FAILED
+    )
+    assert names(filters, [one, two]) == expected
+
+
+def test_summaries_are_name_arn_and_time():
+    shown = summaries("Model", {"MaxResults": 1}, MODELS)
+    assert shown["Models"] == [{"ModelName": "a", "ModelArn": "a", "CreationTime": 3.0}]
+    assert "NextToken" in shown

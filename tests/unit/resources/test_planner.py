@@ -11,7 +11,14 @@ from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import EndpointStatus
 from warmroute.resources.planner import Rules, World, backoff_s, plan, stamp
-from warmroute.resources.records import Deployment, EndpointRecord, InstanceState, Launch, VariantRecord
+from warmroute.resources.records import (
+    Deployment,
+    EndpointRecord,
+    InstanceRecord,
+    InstanceState,
+    Launch,
+    VariantRecord,
+)
 
 S, State = EndpointStatus, InstanceState
 RULES = Rules(
@@ -476,3 +483,66 @@ def test_an_instance_that_an_operator_drains_is_replaced_and_does_not_come_back(
     assert second in life.serving
     assert len(life.serving) == 2
     assert life.endpoint.status is S.IN_SERVICE
+
+
+def carrier(count_=1, types=("local",), **changes):
+    return variant(count_, type_=types[0], carries_copies=True, **changes)
+
+
+def test_hosts_are_in_service_without_a_server_and_leave_when_nothing_is_on_them():
+    ep = Life(carrier(2))
+    ep.step(3)
+    assert ep.endpoint.status is S.IN_SERVICE
+    assert (ep.started, [record.state for record in ep.instances]) == ([], [State.IN_SERVICE] * 2)
+    ep.endpoint = replace(ep.endpoint, status=S.DELETING)
+    ep.step(4)
+    assert ep.endpoint is None
+
+
+def test_a_host_that_carries_nothing_is_dropped_before_one_that_does():
+    hosts = tuple(
+        InstanceRecord(
+            f"h-{n}",
+            "ep",
+            "v",
+            1,
+            Launch("local", "m"),
+            60.0,
+            float(n),
+            0.0,
+            State.IN_SERVICE,
+            carries_copies=True,
+        )
+        for n in range(2)
+    )
+    one = deployment(carrier(1))
+    endpoint = EndpointRecord("ep", "arn", S.IN_SERVICE, 0.0, 0.0, active=one)
+    world = World({}, {}, frozenset(), 0.0, 0, 0.0, lambda: "new", carried={"h-1": 1})
+    made = plan(endpoint, hosts, world, RULES)
+    assert [record.instance_id for record in made.instances] == ["h-1"] or [
+        record.state for record in made.instances
+    ] == [State.STOPPING, State.IN_SERVICE]
+
+
+def test_instances_of_pools_are_of_the_first_type_with_room_and_keep_their_devices():
+    types = {
+        "few": InstanceType("few", ProviderKind.LOCAL, image="img", instances_max=1, accelerators=1),
+        "many": InstanceType("many", ProviderKind.LOCAL, image="img", accelerators=1),
+    }
+    rules = replace(RULES, instance_types=types)
+    pools = (Launch("few", "m"), Launch("many", "m"))
+    endpoint = EndpointRecord(
+        "ep", "arn", S.CREATING, 0.0, 0.0,
+        pending=deployment(replace(variant(2), launch=pools[0], pools=pools)),
+    )  # fmt: skip
+    ids = count(1)
+    world = World({}, {}, frozenset(), 0.0, 0, 0.0, lambda: f"i-{next(ids)}")
+    made = plan(endpoint, (), world, rules)
+    assert [(one.launch.instance_type, one.devices) for one in made.instances] == [
+        ("few", (0,)),
+        ("many", (1,)),
+    ]
+    observed = {"i-1": EXITED, "i-2": READY}
+    again = plan(made.endpoint, made.instances, replace(world, observed=observed), rules)
+    (successor,) = [one for one in again.instances if one.replaces == "i-1"]
+    assert (successor.launch.instance_type, successor.devices) == ("few", (0,))
