@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from warmroute.controlplane.ports import Transaction
 from warmroute.resources.component_planner import plan_endpoint, stamp_component
 from warmroute.resources.component_progress import without_endpoint
+from warmroute.resources.hosts import slots_of
 from warmroute.resources.lifecycle import CHANGING, COMPONENT_CHANGING
 from warmroute.resources.planner import Plan, stamp
 from warmroute.resources.records import (
@@ -51,20 +52,23 @@ def plan_all(records: Records, world: World, rules: Rules) -> list[Plan]:
     Returns:
         One plan for each endpoint.
     """
-    by_endpoint: dict[str, list[InstanceRecord]] = {endpoint.name: [] for endpoint in records.endpoints}
+    instances: dict[str, list[InstanceRecord]] = {}
     for record in records.instances:
-        by_endpoint.setdefault(record.endpoint, []).append(record)
-    plans = []
-    for endpoint in records.endpoints:
-        mine = tuple(by_endpoint[endpoint.name])
-        others = tuple(
-            one for name, instances in by_endpoint.items() if name != endpoint.name for one in instances
+        instances.setdefault(record.endpoint, []).append(record)
+    components: dict[str, list[InferenceComponentRecord]] = {}
+    for component in records.components:
+        components.setdefault(component.endpoint, []).append(component)
+    world = replace(world, slots=slots_of(rules.instance_types, records.instances))
+    return [
+        plan_endpoint(
+            endpoint,
+            tuple(instances.get(endpoint.name, ())),
+            tuple(components.get(endpoint.name, ())),
+            world,
+            rules,
         )
-        components = tuple(one for one in records.components if one.endpoint == endpoint.name)
-        planned = plan_endpoint(endpoint, mine, components, replace(world, others=others), rules)
-        by_endpoint[endpoint.name] = list(planned.instances)
-        plans.append(planned)
-    return plans
+        for endpoint in records.endpoints
+    ]
 
 
 def write_plans(

@@ -61,6 +61,7 @@ class _Board:
         copies: By id.
         failures: Copies that have just failed.
         hosts: Host slots that exist, by id.
+        ids: Of each component's copies.
         missing: Copies that fit on no host.
     """
 
@@ -68,7 +69,17 @@ class _Board:
     copies: dict[InstanceId, InstanceRecord]
     failures: list[Failed]
     hosts: dict[InstanceId, InstanceRecord]
+    ids: dict[str, list[InstanceId]] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for copy in self.copies.values():
+            self.ids.setdefault(copy.component, []).append(copy.instance_id)
+
+    def add(self, copy: InstanceRecord) -> None:
+        """Add a new copy."""
+        self.copies[copy.instance_id] = copy
+        self.ids.setdefault(copy.component, []).append(copy.instance_id)
 
     def is_open(self, host: InstanceId | None) -> bool:
         """Whether a host may take copies."""
@@ -77,7 +88,7 @@ class _Board:
 
     def of(self, component: str) -> list[InstanceRecord]:
         """Return a component's copies."""
-        return [copy for copy in self.copies.values() if copy.component == component]
+        return [self.copies[instance_id] for instance_id in self.ids.get(component, ())]
 
 
 def plan_endpoint(
@@ -212,8 +223,7 @@ def _fit(component: InferenceComponentRecord, wish: Wish, board: _Board, world: 
         missing -= 1
     failed = [one for one in board.failures if one.record.group == (f"/{component.name}", revision)]
     for one in [one for one in failed if board.is_open(one.record.host)][: max(missing, 0)]:
-        copy = successor(one, world)
-        board.copies[copy.instance_id] = copy
+        board.add(successor(one, world))
         missing -= 1
     hosts = _open_hosts(component, board, rules) if missing > 0 else []
     for _ in range(missing):
@@ -221,8 +231,7 @@ def _fit(component: InferenceComponentRecord, wish: Wish, board: _Board, world: 
         if placed is None:
             board.missing.append(Missing(component.name, component.variant, wish.specification))
             continue
-        copy = new_copy(component, wish.specification, placed, world, rules)
-        board.copies[copy.instance_id] = copy
+        board.add(new_copy(component, wish.specification, placed, world, rules))
     _let_move(component, wish, board, world)
 
 

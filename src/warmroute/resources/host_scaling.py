@@ -108,7 +108,7 @@ def scale_hosts(
     active = endpoint.active
     if active is None:
         return Scaled(endpoint, kept)
-    slots = slots_of(rules.instance_types, (*world.others, *hosts))
+    slots = world.slots.copy() if world.slots is not None else slots_of(rules.instance_types, hosts)
     variants: list[VariantRecord] = []
     hopeless: set[str] = set()
     for variant in active.variants:

@@ -27,6 +27,10 @@ class Slots:
     taken: dict[str, int] = field(default_factory=dict)
     devices: set[int] = field(default_factory=set)
 
+    def copy(self) -> "Slots":
+        """Return a copy, to try something out on."""
+        return Slots(self.instance_types, dict(self.taken), set(self.devices))
+
     def has_room(self, instance_type: str) -> bool:
         """Whether there may be one more instance of a type."""
         declared = self.instance_types.get(instance_type)

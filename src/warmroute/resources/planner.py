@@ -65,7 +65,7 @@ def plan(endpoint: EndpointRecord, instances: tuple[InstanceRecord, ...], world:
         world: What was observed.
         rules: Declarations and bounds.
     """
-    slots = slots_of(rules.instance_types, (*world.others, *instances))
+    slots = world.slots if world.slots is not None else slots_of(rules.instance_types, instances)
     records, failures = _advance(endpoint, instances, slots, world, rules)
     endpoint = progress(endpoint, records, failures, world)
     records = _fit(endpoint, records, failures, world, rules, slots=slots)

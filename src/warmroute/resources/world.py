@@ -7,6 +7,7 @@ from warmroute.core import limits
 from warmroute.core.ids import InstanceId
 from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.resources.alarms import AlarmState
+from warmroute.resources.hosts import Slots
 from warmroute.resources.instances import Observed
 from warmroute.resources.records import InstanceRecord, InstanceState, Launch
 
@@ -62,7 +63,8 @@ class World:
         new_id: Makes instance ids.
         alarms: How each declared alarm stands, by name.
         carried: How many component copies are on each host slot, those that stop included.
-        others: Instances of other endpoints, which take room that one of this endpoint cannot have.
+        slots: What instances there are over all endpoints, this one's included. A plan takes from it, so that
+            no room is given out twice in a step. None for those of this endpoint alone.
     """
 
     observed: Mapping[InstanceId, Observed]
@@ -74,7 +76,7 @@ class World:
     new_id: Callable[[], InstanceId]
     alarms: Mapping[str, AlarmState] = field(default_factory=dict)
     carried: Mapping[InstanceId, int] = field(default_factory=dict)
-    others: tuple[InstanceRecord, ...] = ()
+    slots: Slots | None = None
 
     def is_gone(self, record: InstanceRecord) -> bool:
         """Whether nothing of an instance that was stopped is left but its record."""

@@ -5,6 +5,7 @@ from itertools import count
 
 from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.resources.component_planner import plan_endpoint, stamp_component
+from warmroute.resources.hosts import slots_of
 from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.planner import Rules, World, stamp
@@ -87,7 +88,7 @@ class Life:
             since_s=0.0,
             new_id=lambda: f"i-{next(self.ids):02}",
             alarms=self.alarms,
-            others=self.others,
+            slots=slots_of(self.rules.instance_types, (*self.others, *self.instances)),
         )
         made = plan_endpoint(
             self.endpoint, self.instances, tuple(self.components.values()), world, self.rules
