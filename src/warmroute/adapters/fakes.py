@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from warmroute.core.events import FailureCause, Invocation
+from warmroute.core.events import FailureCause, Invocation, ShadowCopyEnded
 from warmroute.core.fleet import Target
 from warmroute.dataplane.ports import Sink
 from warmroute.routing.health import HealthChange
@@ -142,6 +142,7 @@ class FakeObserver:
     ended: list[Invocation] = field(default_factory=list)
     failures: list[tuple[str, FailureCause, bool]] = field(default_factory=list)
     changes: list[HealthChange] = field(default_factory=list)
+    copies: list[ShadowCopyEnded] = field(default_factory=list)
 
     def invocation_ended(self, invocation: Invocation) -> None:
         """Remember it."""
@@ -154,3 +155,7 @@ class FakeObserver:
     def health_changed(self, change: HealthChange) -> None:
         """Remember it."""
         self.changes.append(change)
+
+    def shadow_copy_ended(self, copy: ShadowCopyEnded) -> None:
+        """Remember it."""
+        self.copies.append(copy)

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable
 
 from warmroute.core.errors import ConfigurationError
-from warmroute.core.events import FailureCause, Invocation
+from warmroute.core.events import FailureCause, Invocation, ShadowCopyEnded
 from warmroute.core.fleet import Target
 from warmroute.dataplane.ports import Clock
 from warmroute.observe import catalogue
@@ -207,3 +207,7 @@ class Telemetry:
         if change.ejected:
             self._projection.count(catalogue.EJECTIONS, (change.target_id, change.reason))
         self._on_health(change)
+
+    def shadow_copy_ended(self, copy: ShadowCopyEnded) -> None:
+        """Count it."""
+        self._projection.shadow_copy_ended(copy)

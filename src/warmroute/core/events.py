@@ -127,6 +127,45 @@ class EventsLost(Struct, frozen=True, gc=False):
 CacheEvent = TextBlocksStored | TextBlocksRemoved | CacheCleared | EventsLost
 
 
+class ShadowOutcome(StrEnum):
+    """What became of a copy that a shadow variant was to get."""
+
+    COMPLETED = "completed"
+    """It was answered, with whatever status."""
+    FAILED = "failed"
+    """Its instance did not answer it to the end."""
+    CANCELLED_LATE = "cancelled_late"
+    """It took longer than a copy may."""
+    CANCELLED_STOPPING = "cancelled_stopping"
+    """The router stops."""
+    DROPPED_FULL = "dropped_full"
+    """Too many copies, or too many bytes of them, were under way."""
+    DROPPED_NO_TARGET = "dropped_no_target"
+    """The shadow has no instance that could take it."""
+    DROPPED_NO_ROUTE = "dropped_no_route"
+    """Its server has no route for this body."""
+
+
+class ShadowCopyEnded(Struct, frozen=True, gc=False):
+    """A copy of an invocation ended, or never began.
+
+    Attributes:
+        endpoint: Whose.
+        variant: The shadow variant.
+        outcome: What became of it.
+        status: Of the answer; 0 without one.
+        first_byte_ns: From its dispatch to the answer's head; 0 without one.
+        total_ns: From its dispatch to its end; 0 for one that never began.
+    """
+
+    endpoint: str
+    variant: str
+    outcome: ShadowOutcome
+    status: int = 0
+    first_byte_ns: int = 0
+    total_ns: int = 0
+
+
 class Invocation(Struct, gc=False):
     """The record of one invocation, handed to the projections once, when it has ended.
 

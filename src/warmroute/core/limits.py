@@ -118,6 +118,14 @@ CREDENTIAL_CHARACTERS_MAX: Final = 256
 SIGNING_KEYS_MAX: Final = 1024
 """Derived signing keys kept: one per access key, day and service in use."""
 
+# --- Shadow variants ------------------------------------------------------------------------
+SHADOW_COPIES_MAX: Final = 64
+"""Copies of invocations under way in one router; a shadow that is slower than its share gets fewer."""
+SHADOW_COPIES_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bodies held for copies in one router: the callers' own are bounded by ``buffered_bodies_bytes``."""
+SHADOW_COPY_S_MAX: Final = 120.0
+"""One copy, to the end of its answer: nobody waits for it, and it holds one of the places."""
+
 # --- Fleet ----------------------------------------------------------------------------------
 FLEET_MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """One message between control and a router; about 100,000 targets."""

@@ -5,6 +5,7 @@ A request is read once here; every later stage gets exactly the value it needs.
 
 import secrets
 from collections.abc import Callable
+from random import Random
 from sys import maxsize
 
 import msgspec
@@ -25,6 +26,7 @@ from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.ports import Downstream, Underway
 from warmroute.dataplane.routes import Route, RouteKind, match, speaks_openai
 from warmroute.dataplane.sessions import Sessions
+from warmroute.dataplane.shadow import Shadows
 from warmroute.dataplane.telling import Place, refused
 from warmroute.routing.router import Router, VariantBook
 from warmroute.wire import awsjson, chat, http1, invocation, openai_errors, texts
@@ -55,6 +57,7 @@ class Gateway:
 
     Attributes:
         waits: Invocations that wait for their adapters.
+        shadows: Copies for shadow variants.
     """
 
     def __init__(self, desk: Desk) -> None:
@@ -66,6 +69,7 @@ class Gateway:
         self._places: dict[tuple[str, str], Place] = {}
         self._sessions = Sessions(desk.router, desk.clock)
         self.waits = AdapterWaits(desk)
+        self.shadows = Shadows(desk, Random())  # noqa: S311  (which invocations are copied)
         self._characters_max = 0
         self._answers: dict[str, _Answer] = {
             RouteKind.NATIVE.value: self._native,
@@ -276,7 +280,11 @@ class Gateway:
                 plan.adapter_loaded = True
                 return wait
         exchange.start()
-        return None if exchange.over else exchange
+        if exchange.over:
+            return None
+        if book.shadow is not None:
+            self.shadows.copy(book, plan)
+        return exchange
 
     def _control(
         self, request: Request, route: Route, record: Invocation, downstream: Downstream

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from warmroute.core.events import FailureCause, Invocation
+from warmroute.core.events import FailureCause, Invocation, ShadowCopyEnded
 from warmroute.core.fleet import Target
 from warmroute.routing.health import HealthChange
 from warmroute.wire.headers import HeaderList
@@ -149,4 +149,8 @@ class Observer(Protocol):
 
     def health_changed(self, change: HealthChange) -> None:
         """Take an ejection or a recovery."""
+        ...
+
+    def shadow_copy_ended(self, copy: ShadowCopyEnded) -> None:
+        """Take the end of a copy for a shadow variant."""
         ...

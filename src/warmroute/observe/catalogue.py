@@ -144,10 +144,26 @@ CACHE_TRUST = Metric(
 )  # fmt: skip
 IN_FLIGHT = Metric("warmroute_in_flight", MetricKind.GAUGE, _TARGET, "Leases open on a target.")
 EJECTED = Metric("warmroute_ejected", MetricKind.GAUGE, _TARGET, "1 while a target is ejected.")
+SHADOW_COPIES = Metric(
+    "warmroute_shadow_copies_total", MetricKind.COUNTER, (*_ENDPOINT, "outcome", "status"),
+    "Copies of invocations for a shadow variant, by what became of them and the status of the answer.",
+)  # fmt: skip
+SHADOW_FIRST_BYTE = Metric(
+    "warmroute_shadow_first_byte_seconds", MetricKind.HISTOGRAM, _ENDPOINT,
+    "From a copy's dispatch to the head of the shadow's answer; beside warmroute_model_first_byte_seconds.",
+)  # fmt: skip
+SHADOW_DURATION = Metric(
+    "warmroute_shadow_duration_seconds", MetricKind.HISTOGRAM, _ENDPOINT,
+    "From a copy's dispatch to the end of the shadow's answer; beside warmroute_model_latency_seconds.",
+)  # fmt: skip
+SHADOW_UNDER_WAY = Metric(
+    "warmroute_shadow_copies_under_way", MetricKind.GAUGE, (), "Copies for shadow variants under way."
+)
 OPEN_EXCHANGES = Metric("warmroute_open_exchanges", MetricKind.GAUGE, (), "Invocations under way.")
 OPEN_LEASES = Metric(
     "warmroute_open_leases", MetricKind.GAUGE, (),
-    "Leases taken and not given back. Differs from warmroute_open_exchanges only by a defect.",
+    "Leases that invocations have taken and not given back. Differs from warmroute_open_exchanges only by "
+    "a defect.",
 )  # fmt: skip
 CONNECTIONS = Metric("warmroute_connections", MetricKind.GAUGE, (), "Client connections.")
 BUFFERED_BYTES = Metric(
@@ -167,7 +183,7 @@ METRICS = (
     IN_FLIGHT, EJECTED, PROMPT_TOKENS, CACHED_TOKENS, PENDING_CHARACTERS, CACHE_BLOCKS, CACHE_TRUST,
     MODEL_INVOCATIONS, MODEL_CLIENT_ERRORS, MODEL_SERVER_ERRORS, MODEL_ERRORS, MID_STREAM_ERRORS,
     MODEL_LATENCY, OVERHEAD, MODEL_FIRST_BYTE, NO_CAPACITY_FAILURES, CONCURRENT_REQUESTS,
-    SESSION_INVOCATIONS, OPEN_SESSIONS,
+    SESSION_INVOCATIONS, OPEN_SESSIONS, SHADOW_COPIES, SHADOW_FIRST_BYTE, SHADOW_DURATION, SHADOW_UNDER_WAY,
     ADAPTER_WAITS, OPEN_EXCHANGES, OPEN_LEASES, CONNECTIONS, BUFFERED_BYTES, FLEET_VERSION, LOST_LOG_LINES,
     DECISION_LOG_STOPPED,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 
 from warmroute.core.errors import Problem
-from warmroute.core.events import FailureCause, Invocation
+from warmroute.core.events import FailureCause, Invocation, ShadowCopyEnded, ShadowOutcome
 from warmroute.core.stream import Counters
 from warmroute.observe import catalogue
 from warmroute.observe.catalogue import SECONDS_BOUNDS, Metric
@@ -109,6 +109,15 @@ class Projection:
         self.count(catalogue.ATTEMPT_FAILURES, (target, cause.value))
         if again:
             self.count(catalogue.RETRIES, (target, cause.value))
+
+    def shadow_copy_ended(self, copy: ShadowCopyEnded) -> None:
+        """Fold a copy for a shadow variant in."""
+        at = (copy.endpoint, copy.variant)
+        self.count(catalogue.SHADOW_COPIES, (*at, copy.outcome.value, str(copy.status or "")))
+        if copy.first_byte_ns:
+            self._histogram(catalogue.SHADOW_FIRST_BYTE, at).add(copy.first_byte_ns / 1e9)
+        if copy.outcome is ShadowOutcome.COMPLETED:
+            self._histogram(catalogue.SHADOW_DURATION, at).add(copy.total_ns / 1e9)
 
     def _histogram(self, metric: Metric, labels: tuple[str, ...]) -> Histogram:
         return self._histograms.setdefault((metric.name, labels), Histogram())

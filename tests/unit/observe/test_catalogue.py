@@ -35,6 +35,7 @@ def test_labels_are_distinct_names_and_never_one_a_caller_chooses(metric):
         "strategy",
         "reason",
         "cause",
+        "status",
         "trust",
         "why",
     }

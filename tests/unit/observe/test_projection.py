@@ -1,6 +1,6 @@
 import pytest
 
-from warmroute.core.events import FailureCause, Invocation
+from warmroute.core.events import FailureCause, Invocation, ShadowCopyEnded, ShadowOutcome
 from warmroute.observe import catalogue
 from warmroute.observe.catalogue import METRICS, SECONDS_BOUNDS
 from warmroute.observe.projection import Histogram, Projection
@@ -307,3 +307,16 @@ def test_every_name_that_is_told_is_in_the_catalogue():
     counters = projection.snapshot({(catalogue.CONNECTIONS, ()): 1})
     told = {name for name, *_ in (*counters.values, *counters.histograms)}
     assert told <= {metric.name for metric in METRICS}
+
+
+def test_copies_for_a_shadow_are_counted_by_outcome_and_status_and_timed():
+    projection = Projection()
+    done = ShadowCopyEnded("e", "s", ShadowOutcome.COMPLETED, 200, first_byte_ns=10**7, total_ns=10**8)
+    for copy in (done, done, ShadowCopyEnded("e", "s", ShadowOutcome.DROPPED_FULL)):
+        projection.shadow_copy_ended(copy)
+    counters = projection.snapshot({})
+    values = {tuple(value for _, value in labels): count for _, labels, count in counters.values}
+    assert values == {("e", "s", "completed", "200"): 2, ("e", "s", "dropped_full", ""): 1}
+    sums = {name: total for name, _, _, total in counters.histograms}
+    assert sums["warmroute_shadow_first_byte_seconds"] == pytest.approx(0.02)
+    assert sums["warmroute_shadow_duration_seconds"] == pytest.approx(0.2)
