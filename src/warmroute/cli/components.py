@@ -49,7 +49,8 @@ def list_components(api: Api, *, endpoint: str | None, as_json: bool) -> None:
     if not described:
         echo("There are no inference components." if endpoint is None else f"Endpoint {endpoint} has none.")
         return
-    for line in components_table(described, width=width_of_terminal(), now_s=time.time()):
+    width, of_endpoint = width_of_terminal(), endpoint is not None
+    for line in components_table(described, width=width, now_s=time.time(), of_endpoint=of_endpoint):
         echo(line.removeprefix("  "))
 
 

@@ -8,7 +8,7 @@ import click
 
 from warmroute.cli.api import AUTOSCALING, Api
 from warmroute.cli.connection import as_json, confirm, connected, print_json
-from warmroute.cli.failure import CommandFailed, Refused
+from warmroute.cli.failure import Refused
 from warmroute.cli.following import Follower, each_once
 from warmroute.cli.screen import endpoint_screen, strategy_text
 from warmroute.cli.terminal import Column, age, echo, plain, table, width_of_terminal
@@ -278,6 +278,8 @@ def wait(api: Api, *, name: str, timeout_s: float | None, deleted: bool) -> None
     """
     for line in each_once(Follower(api, timeout_s=timeout_s).endpoint(name, deleted=deleted)):
         echo(line)
+    if deleted:
+        echo(f"Endpoint {name} is deleted.")
 
 
 @endpoints.command(short_help="Show what its model servers log.")
@@ -322,8 +324,3 @@ def watch(api: Api, name: str, *, wait: bool, config: str | None = None) -> None
 
 def _given(members: JsonObject) -> JsonObject:
     return {name: value for name, value in members.items() if value is not None}
-
-
-def no_such(kind: str, name: str) -> CommandFailed:
-    """Return the failure of naming what is not there."""
-    return CommandFailed(f"There is no {kind} {name}; warmroute {kind}s list shows those that there are.")

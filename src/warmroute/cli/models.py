@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from warmroute.cli.api import Api
+from warmroute.cli.apply_documents import HIDDEN, is_secret
 from warmroute.cli.connection import as_json, confirm, connected, print_json
 from warmroute.cli.screen import field
 from warmroute.cli.terminal import Column, age, echo, moment, plain, table, width_of_terminal
@@ -73,7 +74,8 @@ def describe(api: Api, *, name: str, as_json: bool) -> None:
     if data_of(container):
         echo(field("Data", data_of(container)))
     for index, (key, value) in enumerate(container.get("Environment", {}).items()):
-        echo(field("Variables" if index == 0 else "", plain(f"{key}={value}")))
+        shown = HIDDEN if is_secret(key) else value
+        echo(field("Variables" if index == 0 else "", plain(f"{key}={shown}")))
     for member, value in document.items():
         if member not in ("ModelName", "ModelArn", "CreationTime", "PrimaryContainer", "Containers"):
             echo(field("Also", plain(f"{member} = {json.dumps(value)}")))

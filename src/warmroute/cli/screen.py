@@ -137,6 +137,7 @@ def instances_table(instances: Sequence[JsonObject], *, width: int | None, now_s
     if not instances:
         return
     ordered = list(_hosts_first(instances))
+    present = {one["InstanceId"] for one in instances}
     variants = {(one["VariantName"], one["Revision"]) for one in instances}
     columns = (
         Column("ID"),
@@ -153,7 +154,7 @@ def instances_table(instances: Sequence[JsonObject], *, width: int | None, now_s
     )
     rows = [
         (
-            f"{'  ' if one.get('HostInstanceId') else ''}{one['InstanceId']}",
+            f"{'  ' if one.get('HostInstanceId') in present else ''}{one['InstanceId']}",
             one.get("InferenceComponentName", ""),
             one["VariantName"] if len(variants) > 1 and not one.get("InferenceComponentName") else "",
             str(one["Revision"]) if len(variants) > 1 else "",
@@ -195,13 +196,16 @@ def health_text(instance: JsonObject) -> str:
 # --- Components ----------------------------------------------------------------------------------
 
 
-def components_table(components: Sequence[JsonObject], *, width: int | None, now_s: float) -> Iterator[str]:
+def components_table(
+    components: Sequence[JsonObject], *, width: int | None, now_s: float, of_endpoint: bool = True
+) -> Iterator[str]:
     """Yield one row per inference component, adapters below their base.
 
     Args:
         components: ``DescribeInferenceComponent``'s answers.
         width: Of the terminal.
         now_s: Epoch seconds.
+        of_endpoint: They are those of one endpoint, which need not be named.
     """
     if not components:
         return
@@ -216,7 +220,6 @@ def components_table(components: Sequence[JsonObject], *, width: int | None, now
         Column("AGE", right=True),
     )
     ordered = list(_bases_first(components))
-    endpoints = {one["EndpointName"] for one in components}
     variants = {one.get("VariantName") for one in components}
     names = {one["InferenceComponentName"] for one in components}
     rows = [
@@ -226,7 +229,7 @@ def components_table(components: Sequence[JsonObject], *, width: int | None, now
             copies_text(one),
             model_text(one),
             needs_text(one),
-            one["EndpointName"] if len(endpoints) > 1 else "",
+            "" if of_endpoint else one["EndpointName"],
             one.get("VariantName", "") if len(variants) > 1 else "",
             age(one["CreationTime"], now_s),
         )
