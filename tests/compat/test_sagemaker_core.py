@@ -99,3 +99,32 @@ def test_a_model_endpoint_is_created_waited_for_invoked_updated_and_deleted(reso
     assert resources.Model.get("core", session=session).model_arn == model.model_arn
     end(model, config, endpoint)
     assert not list(resources.Endpoint.get_all(name_contains="core", session=session))
+
+
+def test_an_inference_component_is_created_waited_for_invoked_scaled_and_deleted(resources, session):
+    shapes = resources.shapes
+    model, config, endpoint = make(resources, session, "hosts")
+    component = resources.InferenceComponent.create(
+        inference_component_name="comp",
+        endpoint_name="hosts",
+        variant_name="v",
+        specification=shapes.InferenceComponentSpecification(
+            model_name="hosts",
+            compute_resource_requirements=shapes.InferenceComponentComputeResourceRequirements(
+                min_memory_required_in_mb=1024, number_of_accelerator_devices_required=8
+            ),
+        ),
+        runtime_config=shapes.InferenceComponentRuntimeConfig(copy_count=1),
+        session=session,
+    )
+    component.wait_for_status("InService", poll=POLL_S, timeout=WAIT_S)
+    answer = endpoint.invoke(body=CHAT, content_type="application/json", inference_component_name="comp")
+    assert said(answer).startswith("Hello from ")
+    component.update_runtime_configs(
+        desired_runtime_config=shapes.InferenceComponentRuntimeConfig(copy_count=2)
+    )
+    component.wait_for_status("InService", poll=POLL_S, timeout=WAIT_S)
+    assert component.runtime_config.current_copy_count == 2
+    component.delete()
+    component.wait_for_delete(poll=POLL_S, timeout=WAIT_S)
+    end(model, config, endpoint)

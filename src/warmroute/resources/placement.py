@@ -115,7 +115,9 @@ def _fits(host: Host, needs: CopyNeeds) -> bool:
     if host.is_fixed and host.components:
         return False
     declared = host.instance_type
-    if (declared.accelerators or not host.is_fixed) and len(host.devices) < needs.accelerators:
+    # Of a server that runs already only the number is known; its devices are its own matter.
+    devices = declared.accelerators or needs.accelerators if host.is_fixed else len(host.devices)
+    if devices < needs.accelerators:
         return False
     if declared.memory_mb is not None and max(needs.memory_mb, needs.memory_mb_max or 0) > declared.memory_mb:
         return False

@@ -100,6 +100,13 @@ def test_what_is_not_declared_is_not_bounded_but_a_local_type_has_no_accelerator
     assert place(specification(accelerators=1), "ic", [host("h", PLAIN, ())]) is None
 
 
+@pytest.mark.parametrize(("declared", "fits"), [(0, True), (8, True), (7, False)])
+def test_a_static_host_has_the_accelerators_that_are_declared_and_no_numbers_of_them(declared, fits):
+    fixed = InstanceType("fixed", ProviderKind.STATIC, urls=("http://a",), accelerators=declared)
+    placed = place(specification(accelerators=8), "ic", [host("h1", fixed, devices=())])
+    assert (placed is not None and placed.devices == ()) is fits
+
+
 def test_a_static_host_is_one_server_with_one_copy():
     hosts = [host("h", FIXED, ())]
     assert place(specification(accelerators=8), "ic", hosts).devices == ()
