@@ -10,7 +10,8 @@ from warmroute.resources.adapters import Copy, Demand, Scene, Tuning, Use, arran
 
 NAMES = ("a", "aa", "ab", "b", "ba")
 COPIES = ("i-1", "i-11", "i-2", "i-21")
-TUNING = Tuning(per_copy=2, busy=2, residence_s=3, patience_s=2, cold_s=10, surplus_s=20, want_s=5)
+LIMIT = 2
+TUNING = Tuning(busy=2, residence_s=3, patience_s=2, cold_s=10, surplus_s=20, want_s=5)
 
 steps = st.lists(
     st.one_of(
@@ -38,7 +39,7 @@ class World:
         self.now_s = 100.0
         self.version = 1
         self.revisions = dict.fromkeys(NAMES, 1)
-        self.copies = {name: Copy(name, f"h-{name[:3]}", 1, True) for name in COPIES}
+        self.copies = {name: Copy(name, f"h-{name[:3]}", 1, True, limit=LIMIT) for name in COPIES}
         self.engines = {name: {} for name in COPIES}
         self.leases = {}
         self.used = {}
@@ -69,7 +70,7 @@ class World:
 
     def check_moves(self, arranged):
         for name, places in arranged.places.items():
-            assert len(places) <= TUNING.per_copy
+            assert len(places) <= LIMIT
             assert len({place.adapter for place in places}) == len(places)
             before = {place.adapter: place for place in self.copies[name].places}
             for place in places:
@@ -99,7 +100,7 @@ class World:
                 return
             if place.state is PlaceState.LOADING:
                 self.engines[name][place.adapter] = place.revision
-                assert len(self.engines[name]) <= TUNING.per_copy
+                assert len(self.engines[name]) <= LIMIT
                 self.settle(name, place, done(place, generation=copy.generation, now_s=self.now_s))
                 return
             if may_unload(place, acked_version=self.version, in_flight=self.leases.get(at, 0)):

@@ -37,6 +37,7 @@ class Copy:
         generation: Of its target; 0 while its provider does not list it.
         open: It is in service, so adapters may be loaded into it.
         places: What is on it.
+        limit: Adapters on it at once, those on their way out included.
     """
 
     instance_id: InstanceId
@@ -44,6 +45,7 @@ class Copy:
     generation: int
     open: bool
     places: tuple[AdapterPlace, ...] = ()
+    limit: int = limits.ADAPTERS_PER_COPY
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,6 @@ class Tuning:
     """The numbers of the rule; times are seconds.
 
     Attributes:
-        per_copy: Adapters on one copy at once, those on their way out included.
         busy: In-flight count from which a place counts as busy.
         residence_s: What was loaded stays at least so long.
         patience_s: See the module.
@@ -99,7 +100,6 @@ class Tuning:
         want_s: What was asked for and could not be had is forgotten so long after it was last asked for.
     """
 
-    per_copy: int = limits.ADAPTERS_PER_COPY
     busy: int = limits.ADAPTER_BUSY_IN_FLIGHT
     residence_s: float = limits.ADAPTER_RESIDENCE_S
     patience_s: float = limits.ADAPTER_PATIENCE_S
@@ -152,7 +152,7 @@ def arrange(scene: Scene, tuning: Tuning) -> Arrangement:
         tuning: The numbers.
 
     Returns:
-        At most ``per_copy`` places on every copy, if it was so before or time has passed; the same for the
+        At most ``limit`` places on every copy, if it was so before or time has passed; the same for the
         same arguments, in whatever order copies and adapters are given.
     """
     board = _Board(scene, tuning)
@@ -266,7 +266,7 @@ class _Board:
                 name for name, place in self.places[copy.instance_id].items() if place.state is not _LEAVING
             ]
             staying.sort(key=lambda name: (self._is_busy(copy, name), *self._age(copy, name)))
-            for name in staying[: max(len(staying) - self.tuning.per_copy, 0)]:
+            for name in staying[: max(len(staying) - copy.limit, 0)]:
                 if (copy.instance_id, name) not in self.scene.busy:
                     self._leave(copy, name)
 
@@ -363,7 +363,7 @@ class _Board:
         ]
 
     def _room(self, copy: Copy) -> int:
-        return self.tuning.per_copy - len(self.places[copy.instance_id])
+        return copy.limit - len(self.places[copy.instance_id])
 
     def _coming(self, copy: Copy) -> int:
         """Return the room there will be that nobody waits for yet."""

@@ -8,7 +8,8 @@ import pytest
 from warmroute.resources.adapter_places import AdapterPlace, PlaceState
 from warmroute.resources.adapters import Copy, Demand, Scene, Tuning, Use, arrange
 
-TUNING = Tuning(per_copy=2, busy=4, residence_s=10, patience_s=2, cold_s=60, surplus_s=300, want_s=5)
+LIMIT = 2
+TUNING = Tuning(busy=4, residence_s=10, patience_s=2, cold_s=60, surplus_s=300, want_s=5)
 NOW = 1000.0
 LOADING, SERVING, LEAVING = PlaceState
 
@@ -17,7 +18,7 @@ def copy(name, *adapters, generation=1, host=None, is_open=True, state=SERVING, 
     places = tuple(
         AdapterPlace(a, revision, state, since, 0 if state is LOADING else generation) for a in adapters
     )
-    return Copy(name, host or f"host-{name}", generation, is_open, places)
+    return Copy(name, host or f"host-{name}", generation, is_open, places, LIMIT)
 
 
 def scene(*copies, adapters="abcdef", asked=(), uses=None, **changes):
@@ -154,7 +155,9 @@ def test_the_least_recently_used_gives_its_place():
 def test_nothing_is_loaded_before_its_predecessor_is_unloaded():
     arranged = arrange(full(), TUNING)
     again = arrange(
-        full(copies=tuple(Copy(name, f"host-{name}", 1, True, arranged.places[name]) for name in "12")),
+        full(
+            copies=tuple(Copy(name, f"host-{name}", 1, True, arranged.places[name], LIMIT) for name in "12")
+        ),
         TUNING,
     )
     assert states(again) == states(arranged)
@@ -311,7 +314,7 @@ def test_a_copy_that_is_not_listed_for_a_moment_loses_nothing():
 
 def test_what_was_leaving_a_server_started_anew_is_gone():
     left = AdapterPlace("a", 1, LEAVING, 0.0, generation=1, leave_version=3)
-    given = scene(Copy("1", "h", 2, True, (left,)))
+    given = scene(Copy("1", "h", 2, True, (left,), LIMIT))
     assert states(arrange(given, TUNING)) == {"1": {}}
 
 
