@@ -1,0 +1,462 @@
+"""Random sequences of operations while control is killed at random points: nothing half-made stays.
+
+``WARMROUTE_CRASH_SEED=n`` runs one sequence, and a failure prints what happened in it. All of the 500 run
+in CI (``WARMROUTE_CI=1``), 200 otherwise.
+"""
+
+import asyncio
+import collections
+import logging
+import os
+import random
+
+import pytest
+
+from tests.property.crashing import TYPES, URLS, Plane
+from warmroute.adapters.service_model import load_schema
+from warmroute.core import limits
+from warmroute.resources.errors import ApiCode, ApiError
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.records import InstanceState
+
+SEQUENCES = 500 if os.environ.get("WARMROUTE_CI") == "1" else 200
+PER_TEST = 20
+ONE = os.environ.get("WARMROUTE_CRASH_SEED")
+SEEDS = [int(ONE)] if ONE else range(SEQUENCES)
+CHUNKS = [list(SEEDS[first : first + PER_TEST]) for first in range(0, len(SEEDS), PER_TEST)]
+
+OPERATIONS = (5, 25)
+SETTLE_STEPS_MAX = 600
+STILL_STEPS = 25
+"""Nothing that waits, waits longer: 27 s at first, 5 minutes later on."""
+ENDPOINTS = ("ep", "other")
+COMPONENTS = ("ic", "ic-2")
+REFUSALS = {ApiCode.VALIDATION, ApiCode.LIMIT, ApiCode.UNAVAILABLE}
+S = EndpointStatus
+
+
+# --- What callers do -------------------------------------------------------------------------
+
+
+class Caller:
+    """Makes requests that mostly fit what there is."""
+
+    def __init__(self, choice):
+        self.choice = choice
+        self.configs = 0
+
+    def request(self, tables):
+        """Return an operation and its request."""
+        kind = self.choice.choices(
+            ["create", "update", "weights", "delete", "component", "tags", "config"],
+            [20, 26, 14, 10, 22, 4, 4],
+        )[0]
+        return getattr(self, f"_{kind}")(tables)
+
+    def setting_up(self):
+        """Yield the requests that every sequence begins with."""
+        for name, image in (("m", "img"), ("m-2", "img"), ("bad", self.choice.choice(["never", "exits"]))):
+            container = {"Image": image, "Environment": {"N": name}}
+            yield "CreateModel", {"ModelName": name, "PrimaryContainer": container}
+        for _ in range(4):
+            yield self._config(None)
+        for number in range(2):
+            yield self._config(None, carrying=True, name=f"carrying-{number}")
+
+    def _config(self, tables, *, carrying=False, name=None):
+        self.configs += name is None
+        name = name or f"c{self.configs}"
+        variants = [self._variant("v", carrying)]
+        if self.choice.random() < 0.25:
+            variants.append(self._variant("w", carrying))
+        request = {"EndpointConfigName": name, "ProductionVariants": variants}
+        if not carrying and len(variants) == 1 and self.choice.random() < 0.2:
+            request["ShadowProductionVariants"] = [self._variant("s", False)]
+        return "CreateEndpointConfig", request
+
+    def _variant(self, name, carrying):
+        variant = {
+            "VariantName": name,
+            "InstanceType": self.choice.choice(
+                ["gpu", "gpu", "fixed"] if carrying else ["ml.local"] * 3 + ["fixed"]
+            ),
+            "InitialInstanceCount": self.choice.choice([1, 1, 2, 3]),
+        }
+        if carrying:
+            if self.choice.random() < 0.5:
+                variant["ManagedInstanceScaling"] = {
+                    "Status": "ENABLED",
+                    "MinInstanceCount": 1,
+                    "MaxInstanceCount": 3,
+                }
+        else:
+            variant["ModelName"] = self.choice.choice(["m", "m", "m-2", "m-2", "bad"])
+            variant["InitialVariantWeight"] = self.choice.choice([1.0, 0.5])
+        return variant
+
+    def _config_name(self, *, carrying):
+        if carrying:
+            return f"carrying-{self.choice.randrange(2)}"
+        return f"c{self.choice.randint(1, max(self.configs, 1))}"
+
+    def _endpoint(self, tables):
+        """Return an endpoint's name: one that is there, nine times in ten."""
+        there = [endpoint.name for endpoint in tables.endpoints()]
+        return self.choice.choice(there if there and self.choice.random() < 0.9 else ENDPOINTS)
+
+    def _create(self, tables):
+        missing = sorted(set(ENDPOINTS) - {endpoint.name for endpoint in tables.endpoints()})
+        if not missing and self.choice.random() < 0.8:
+            return self._update(tables)
+        name = self.choice.choice(missing or ENDPOINTS)
+        config = self._config_name(carrying=self.choice.random() < 0.35)
+        return "CreateEndpoint", {"EndpointName": name, "EndpointConfigName": config}
+
+    def _update(self, tables):
+        name = self._endpoint(tables)
+        carrying = name in self._carrying(tables)
+        if self.choice.random() < 0.05:
+            carrying = not carrying
+        request = {"EndpointName": name, "EndpointConfigName": self._config_name(carrying=carrying)}
+        policy = self.choice.choice([None, *POLICIES])
+        if policy is not None:
+            request["DeploymentConfig"] = policy
+        if self.choice.random() < 0.1:
+            request["RetainAllVariantProperties"] = True
+        return "UpdateEndpoint", request
+
+    def _weights(self, tables):
+        item = {"VariantName": "v"}
+        if self.choice.random() < 0.7:
+            item["DesiredInstanceCount"] = self.choice.randint(1, 3)
+        else:
+            item["DesiredWeight"] = self.choice.choice([0.5, 2.0])
+        return "UpdateEndpointWeightsAndCapacities", {
+            "EndpointName": self._endpoint(tables),
+            "DesiredWeightsAndCapacities": [item],
+        }
+
+    def _delete(self, tables):
+        return "DeleteEndpoint", {"EndpointName": self._endpoint(tables)}
+
+    def _carrying(self, tables):
+        """Return the endpoints that are there for components."""
+        found = []
+        for endpoint in tables.endpoints():
+            deployment = endpoint.active or endpoint.pending
+            if deployment.variants[0].carries_copies:
+                found.append(endpoint.name)
+        return found
+
+    def _tags(self, tables):
+        models = tables.models()
+        if not models:
+            return self._create(tables)
+        tag = {"Key": self.choice.choice("ab"), "Value": "x"}
+        return "AddTags", {"ResourceArn": self.choice.choice(models).arn, "Tags": [tag]}
+
+    def _component(self, tables):
+        name = self.choice.choice(COMPONENTS)
+        component = tables.inference_component(name)
+        if component is None:
+            carrying = self._carrying(tables)
+            if not carrying and self.choice.random() < 0.8:
+                return self._create(tables)
+            count = self.choice.randint(0, 3)
+            return "CreateInferenceComponent", {
+                "InferenceComponentName": name,
+                "EndpointName": self.choice.choice(carrying or ENDPOINTS),
+                "VariantName": "v",
+                "Specification": self._specification(count),
+                "RuntimeConfig": {"CopyCount": count},
+            }
+        named = {"InferenceComponentName": name}
+        match self.choice.randrange(4):
+            case 0:
+                return "DeleteInferenceComponent", named
+            case 1:
+                config = {"CopyCount": self.choice.randint(0, 3)}
+                return "UpdateInferenceComponentRuntimeConfig", {**named, "DesiredRuntimeConfig": config}
+        request = {**named, "Specification": self._specification(component.count)}
+        if self.choice.random() < 0.5:
+            rolling = {
+                "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": 1},
+                "WaitIntervalInSeconds": self.choice.choice([0, 5]),
+            }
+            request["DeploymentConfig"] = {"RollingUpdatePolicy": rolling}
+        return "UpdateInferenceComponent", request
+
+    def _specification(self, count):
+        needs = {"MinMemoryRequiredInMb": self.choice.choice([256, 1024])}
+        if self.choice.random() < 0.6:
+            needs["NumberOfAcceleratorDevicesRequired"] = 1
+        model = self.choice.choice(["m", "m", "m-2", "m-2", "bad"])
+        if count == 0 and model == "bad":
+            model = "m"  # With no copy to fail, a bad one is InService, and its copies are tried for ever.
+        return {"ModelName": model, "ComputeResourceRequirements": needs}
+
+
+def _blue_green(routing, **more):
+    return {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, **more}}
+
+
+ONE_INSTANCE = {"Type": "INSTANCE_COUNT", "Value": 1}
+POLICIES = (
+    _blue_green({"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}),
+    _blue_green({"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 10}, TerminationWaitInSeconds=15),
+    _blue_green({"Type": "CANARY", "WaitIntervalInSeconds": 10, "CanarySize": ONE_INSTANCE}),
+    _blue_green(
+        {
+            "Type": "CANARY",
+            "WaitIntervalInSeconds": 5,
+            "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+        },
+        TerminationWaitInSeconds=10,
+    ),
+    _blue_green({"Type": "LINEAR", "WaitIntervalInSeconds": 5, "LinearStepSize": ONE_INSTANCE}),
+    {"RollingUpdatePolicy": {"MaximumBatchSize": ONE_INSTANCE, "WaitIntervalInSeconds": 5}},
+    {
+        "RollingUpdatePolicy": {
+            "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+            "WaitIntervalInSeconds": 0,
+        }
+    },
+)
+
+
+# --- One sequence ----------------------------------------------------------------------------
+
+
+async def call(plane, operation, request):
+    """Call as a client does; a refusal must be a documented one."""
+    plane.trace.append(f"{operation} {request}")
+    try:
+        await plane.service.invoke(operation, request)
+    except ApiError as error:
+        plane.trace.append(f"  refused: {error}")
+        if error.code not in REFUSALS:
+            raise AssertionError(f"not a documented refusal: {error}") from error
+
+
+async def settle(plane):
+    """Let everything come to rest: no call, no trouble, time that passes.
+
+    At rest nothing changes any more, whether the reconciler has nothing to do or waits for room that there
+    will not be: a copy that fits on no host, a host that has to go and whose copies fit nowhere else.
+    """
+    plane.quieten()
+    still = 0
+    for number in range(SETTLE_STEPS_MAX):
+        before = plane.store.content()
+        await plane.alive(plane.step(1.1 if number < 40 else 12.0))
+        plane.provider.come_up()
+        same = before == plane.store.content() and plane.store.settled()
+        still = still + 1 if same else 0
+        if still == STILL_STEPS:
+            return
+    with plane.store.look() as tables:
+        state = [(one.name, str(one.status)) for one in (*tables.endpoints(), *tables.inference_components())]
+        state += [
+            (
+                one.instance_id,
+                one.launch.instance_type,
+                one.host or one.carries_copies,
+                str(one.state),
+                one.reason,
+            )
+            for one in tables.instances()
+        ]
+    raise AssertionError(f"it never came to rest: {state}; listed are {sorted(plane.provider.instances)}")
+
+
+async def sequence(plane):
+    choice, caller = plane.choice, Caller(plane.choice)
+    for operation, request in caller.setting_up():
+        await call(plane, operation, request)
+    plane.faults.troubles = choice.choice([0.0, 0.0, 0.03])
+    for _ in range(choice.randint(*OPERATIONS)):
+        if choice.random() < 0.6:
+            plane.faults.countdown = choice.randint(0, 14)
+        with plane.store.look() as tables:
+            operation, request = caller.request(tables)
+        await plane.alive(call(plane, operation, request))
+        for _ in range(choice.choice([0, 1, 2, 4, 8])):
+            await plane.alive(plane.step(choice.choice([0.1, 1.1, 1.1, 6.0])))
+            if choice.random() < 0.3:
+                plane.provider.come_up()
+        if choice.random() < 0.12:
+            plane.disturb()
+        if choice.random() < 0.1:
+            plane.trace.append("CRASH between two steps")
+            await plane.kill()
+            plane.start()
+    if choice.random() < 0.5:
+        plane.faults.countdown = choice.randint(0, 60)
+        await plane.alive(plane.step(1.1))
+    await settle(plane)
+    check(plane)
+    await take_all_away(plane)
+
+
+async def take_all_away(plane):
+    """Delete everything; nothing may be left anywhere."""
+    for _ in range(3):
+        with plane.store.look() as tables:
+            components, endpoints = tables.inference_components(), tables.endpoints()
+        for component in components:
+            request = {"InferenceComponentName": component.name}
+            await plane.alive(call(plane, "DeleteInferenceComponent", request))
+        plane.faults.countdown = plane.choice.randint(0, 20)
+        for endpoint in endpoints:
+            await plane.alive(call(plane, "DeleteEndpoint", {"EndpointName": endpoint.name}))
+            await plane.alive(plane.step(1.1))
+        await settle(plane)
+    with plane.store.look() as tables:
+        assert tables.endpoints() == ()
+        assert tables.inference_components() == ()
+        assert tables.instances() == ()
+    assert plane.provider.instances == {}
+    assert plane.provider.places == {}
+
+
+# --- What must be so at rest -----------------------------------------------------------------
+
+
+def check(plane):
+    with plane.store.look() as tables:
+        endpoints, components = tables.endpoints(), tables.inference_components()
+        instances = tables.instances()
+    servers = {record.instance_id for record in instances if not record.carries_copies}
+    assert servers == set(plane.provider.instances), "what runs is what is recorded"
+    full = {record.host for record in instances}
+    for record in instances:
+        waits = (
+            record.carries_copies and record.instance_id in full and record.state is InstanceState.DRAINING
+        )
+        assert waits or record.state is InstanceState.IN_SERVICE, record
+    assert {record.endpoint for record in instances} <= {endpoint.name for endpoint in endpoints}
+    for endpoint in endpoints:
+        check_endpoint(endpoint, [record for record in instances if record.endpoint == endpoint.name])
+    for component in components:
+        check_component(component, endpoints, instances)
+    check_places(plane, instances)
+
+
+def check_endpoint(endpoint, instances):
+    counts = collections.Counter(
+        record.group
+        for record in instances
+        if not record.component and record.state is InstanceState.IN_SERVICE
+    )
+    assert endpoint.rollout is None
+    assert endpoint.awaits is None
+    if endpoint.status is S.FAILED:
+        assert endpoint.failure_reason
+        assert instances == []
+        return
+    assert endpoint.pending is None
+    if endpoint.status is S.UPDATE_ROLLBACK_FAILED:
+        assert counts
+        return
+    wanted = {variant.group: variant for variant in endpoint.active.all_variants}
+    groups = {record.group for record in instances if not (record.component or record.carries_copies)}
+    assert groups <= set(wanted), "no instance of another revision is left"
+    for group, variant in wanted.items():
+        if variant.scaling is None:
+            assert counts[group] == variant.count, (group, counts[group], variant.count)
+        else:
+            assert variant.scaling.count_min <= counts[group] <= max(variant.scaling.count_max, variant.count)
+
+
+def check_component(component, endpoints, instances):
+    assert component.awaits is None
+    assert component.rollout is None
+    copies = [record for record in instances if record.component == component.name]
+    endpoint = next((one for one in endpoints if one.name == component.endpoint), None)
+    assert component.status in (ComponentStatus.IN_SERVICE, ComponentStatus.FAILED), component.status
+    if component.status is ComponentStatus.FAILED:
+        assert component.failure_reason
+    variant = endpoint.active.variant(component.variant) if endpoint and endpoint.active else None
+    if variant is None or not variant.carries_copies:
+        assert copies == []  # it stays without any, until its variant is back
+    elif component.status is ComponentStatus.IN_SERVICE:
+        assert len(copies) <= component.count, (len(copies), component.count)
+        assert {copy.revision for copy in copies} <= {component.active.revision}
+
+
+def check_places(plane, instances):
+    """No two share what they must not."""
+    assert len(set(plane.provider.places.values())) == len(plane.provider.places) <= len(URLS)
+    by_id = {record.instance_id: record for record in instances}
+    used = [device for record in instances if not record.component for device in record.devices]
+    assert len(used) == len(set(used)), "two instances share an accelerator"
+    on_hosts = collections.Counter()
+    for copy in instances:
+        if not copy.component:
+            continue
+        host = by_id[copy.host]
+        assert host.carries_copies
+        assert host.endpoint == copy.endpoint
+        assert set(copy.devices) <= set(host.devices)
+        on_hosts[host.instance_id] += 1
+        for device in copy.devices:
+            on_hosts[host.instance_id, device] += 1
+            assert on_hosts[host.instance_id, device] == 1, "two copies share an accelerator"
+        if TYPES[host.launch.instance_type].urls:
+            assert on_hosts[host.instance_id] == 1, "two copies share a URL"
+
+
+# --- Running them ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return load_schema(TYPES)
+
+
+@pytest.fixture(autouse=True)
+def quick_and_quiet(monkeypatch):
+    """Wait for no acknowledgement in real time, and log nothing: errors are what this is about."""
+    monkeypatch.setattr(limits, "APPLY_S", 0.0)
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(before)
+
+
+def run_one(schema, seed):
+    plane = Plane(schema, random.Random(seed))
+
+    async def body():
+        try:
+            await sequence(plane)
+        finally:
+            await plane.tasks.cancel_all()
+
+    try:
+        asyncio.run(body())
+    except BaseException as error:
+        story = "\n  ".join(plane.trace[-60:])
+        raise AssertionError(
+            f"{error!r}\nseed {seed}; again with: WARMROUTE_CRASH_SEED={seed} "
+            f"python -m pytest tests/property/test_crashes.py\n  {story}"
+        ) from error
+    return plane
+
+
+@pytest.mark.parametrize("seeds", CHUNKS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+def test_whatever_is_killed_when_nothing_half_made_stays(schema, seeds):
+    for seed in seeds:
+        run_one(schema, seed)
+
+
+def test_the_sequences_reach_what_they_are_about(schema):
+    moves, crashes = set(), 0
+    for seed in range(1000, 1040):
+        plane = run_one(schema, seed)
+        moves |= plane.watch.moves
+        crashes += plane.crashes
+    assert crashes > 100
+    endpoint = {(old, new) for kind, old, new in moves if kind == "endpoint"}
+    for old, new in ((S.CREATING, S.FAILED), (S.UPDATING, S.ROLLING_BACK), (S.ROLLING_BACK, S.IN_SERVICE)):
+        assert (old, new) in endpoint
