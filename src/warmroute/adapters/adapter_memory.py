@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from warmroute.controlplane.ports import AdapterAnswer, AdapterOutcome, InstanceFact
+from warmroute.controlplane.ports import AdapterAnswer, AdapterOutcome, ArtifactRefused, InstanceFact
 from warmroute.core.ids import InstanceId
 from warmroute.core.machines import AdapterRoutes
 
@@ -64,3 +64,31 @@ class MemoryAdapterLoader:
 
     def _engine(self, fact: InstanceFact) -> dict[str, str]:
         return self.engines.setdefault((fact.instance_id, fact.generation), {})
+
+
+@dataclass(slots=True)
+class MemoryShelf:
+    """Implements ``controlplane.ports.ArtifactShelf`` with files that are not there.
+
+    Attributes:
+        refusals: Why artifacts at these URLs cannot be had.
+        kept: What ``keep_only`` was last told.
+    """
+
+    refusals: dict[str, str] = field(default_factory=dict)
+    kept: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    async def fetch(self, url: str, *, name: str, elsewhere: bool) -> str:
+        """Return the URL's path.
+
+        Raises:
+            ArtifactRefused: A test wants it to be so.
+        """
+        del name, elsewhere
+        if url in self.refusals:
+            raise ArtifactRefused(self.refusals[url])
+        return url.removeprefix("file://")
+
+    async def keep_only(self, paths: Mapping[str, frozenset[str]]) -> None:
+        """Remember it."""
+        self.kept = paths

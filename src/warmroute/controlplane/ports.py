@@ -176,6 +176,38 @@ class AdapterLoader(Protocol):
         ...
 
 
+class ArtifactRefused(Exception):  # noqa: N818  (a refusal, with its reason for the caller, not a fault)
+    """An adapter's files cannot be had; the text becomes its FailureReason."""
+
+
+class ArtifactShelf(Protocol):
+    """Where the files of adapters are. Every call may be repeated."""
+
+    async def fetch(self, url: str, *, name: str, elsewhere: bool) -> str:
+        """Make the files of an adapter be there.
+
+        Args:
+            url: ArtifactUrl.
+            name: The adapter's.
+            elsewhere: Some model servers run on other machines, so a path may be theirs.
+
+        Returns:
+            The path that a model server finds them at.
+
+        Raises:
+            ArtifactRefused: They cannot be had, and why.
+        """
+        ...
+
+    async def keep_only(self, paths: Mapping[str, frozenset[str]]) -> None:
+        """Remove what was unpacked for adapters and paths that are not in use any more.
+
+        Args:
+            paths: In use, by the adapter's name.
+        """
+        ...
+
+
 class RouterStream(Protocol):
     """The routers, as control sees them."""
 
@@ -188,7 +220,10 @@ class RouterStream(Protocol):
         ...
 
     def open_leases(self, target_id: TargetId, generation: int) -> int | None:
-        """Return the leases open on a target over all routers; None when a router has not said yet."""
+        """Return what holds a target up over all routers; None when a router has not said yet.
+
+        Leases, and sessions that are pinned to it: nowhere else can they go on.
+        """
         ...
 
     def adapter_use(

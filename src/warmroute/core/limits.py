@@ -251,6 +251,12 @@ ADAPTER_BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 """An answer of such a call; a list of 1,024 adapters has about 800 KB in vLLM's words."""
 ADAPTER_DETAIL_CHARACTERS_MAX: Final = 600
 """What is kept of an engine's own words for FailureReason."""
+ADAPTER_ARTIFACT_BYTES_MAX: Final = 16 * 1024 * 1024 * 1024
+"""An adapter's archive, unpacked; one of rank 256 for a model of 405 billion parameters has about 8 GB."""
+ADAPTER_ARTIFACT_FILES_MAX: Final = 1000
+"""Files in it; adapters have two to a dozen."""
+ADAPTER_FETCH_S: Final = 600.0
+"""Unpacking an archive of that size from a slow disk."""
 ADAPTER_RESIDENCE_S: Final = 10.0
 """An adapter just loaded is not taken away before: loading costs a second or more, and under more demand
 than room adapters must not chase each other out."""
