@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -77,7 +77,7 @@ def apply(api: Api, *, file: Path, dry_run: bool, yes: bool, prune: bool) -> int
             return 0
         if dry_run:
             return EXIT_CHANGES
-        _ask(yes=yes)
+        _ask_on(sys.stdin, yes=yes)
         carry_out(api, changes, echo)
     except KeyboardInterrupt:
         click.echo(
@@ -90,9 +90,9 @@ def apply(api: Api, *, file: Path, dry_run: bool, yes: bool, prune: bool) -> int
     return 0
 
 
-def _ask(*, yes: bool) -> None:
+def _ask_on(terminal: TextIO, *, yes: bool) -> None:
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not terminal.isatty():
         raise CommandFailed("There is no terminal to ask on: say --yes, or --dry-run to see the plan only.")
     click.confirm("Do this?", abort=True)
