@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,6 +60,7 @@ class ControlService:
         instance_types: Mapping[str, InstanceType],
         clock: Clock,
         describe_hold_s: float = limits.DESCRIBE_HOLD_S,
+        alarms: Collection[str] = (),
     ) -> None:
         """Join the parts.
 
@@ -73,7 +74,9 @@ class ControlService:
             describe_hold_s: How long DescribeEndpoint waits for an endpoint that is changing, in
                 seconds; 0 answers at once. Stock waiters ask once, sleep 30 s and ask again: an answer
                 that comes with the change spares them the sleep.
+            alarms: Names of the alarms there are.
         """
+        self._alarms = alarms
         self._store = store
         self._reconciler = reconciler
         self._schema = schema
@@ -176,7 +179,9 @@ class ControlService:
         return outcome.output
 
     async def _describe(self, request: JsonObject) -> JsonObject:
-        if self._describe_hold_s > 0 and self._held < limits.DESCRIBE_HOLDS_MAX:
+        hold = self._describe_hold_s > 0 and self._held < limits.DESCRIBE_HOLDS_MAX
+        # A deployment in steps takes minutes, and whoever asks wants to see where it is.
+        if hold and not self._goes_in_steps(request["EndpointName"]):
             self._held += 1
             try:
                 await self.settled(request["EndpointName"], self._describe_hold_s)
@@ -185,7 +190,7 @@ class ControlService:
         return self._apply("DescribeEndpoint", request).output
 
     def _apply(self, operation: str, request: JsonObject) -> Outcome:
-        context = Context(self._place, self._clock.wall_s(), self.instance_types)
+        context = Context(self._place, self._clock.wall_s(), self.instance_types, self._alarms)
 
         def work(transaction: Transaction) -> Outcome:
             outcome = OPERATIONS[operation](request, transaction, context)
@@ -197,6 +202,10 @@ class ControlService:
 
         return run(self._store, work)
 
+    def _goes_in_steps(self, endpoint: str) -> bool:
+        record = run(self._store, lambda transaction: transaction.endpoint(endpoint))
+        return record is not None and record.rollout is not None
+
     def _status(self, endpoint: str) -> EndpointStatus | None:
         record = run(self._store, lambda transaction: transaction.endpoint(endpoint))
         return record.status if record is not None else None
@@ -205,7 +214,9 @@ class ControlService:
 def _subject(request: JsonObject) -> str:
     """Return what a valid request is about, with a space before it; ``""`` for none."""
     config = request.get("EndpointConfigName")
-    endpoint = request.get("EndpointName")
+    component, endpoint = request.get("InferenceComponentName"), request.get("EndpointName")
+    if component is not None:
+        return f" {component} on {endpoint}" if endpoint is not None else f" {component}"
     if endpoint is not None:
         return f" {endpoint} (config {config})" if config is not None else f" {endpoint}"
     name = config or request.get("ModelName") or request.get("ResourceArn")

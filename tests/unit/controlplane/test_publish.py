@@ -14,6 +14,8 @@ from warmroute.resources.records import (
     InstanceRecord,
     InstanceState,
     Launch,
+    Rollout,
+    RolloutPhase,
     VariantRecord,
 )
 
@@ -130,3 +132,53 @@ def test_a_fleet_does_not_depend_on_the_order_of_records():
     two = fleet(other, ENDPOINT, instances=(second, INSTANCE), facts=(fact, FACT))
     assert one == two
     assert [endpoint.name for endpoint in one.endpoints] == ["a", "ep"]
+
+
+# --- deployments in steps, and shadows -----------------------------------------------------------
+CANARY = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {
+            "Type": "CANARY",
+            "WaitIntervalInSeconds": 60,
+            "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 25},
+        },
+    }
+}
+
+
+def test_a_deployment_in_steps_shows_both_revisions_with_their_shares():
+    green = replace(VARIANT, revision=2, routing=None)
+    endpoint = replace(
+        ENDPOINT, status=S.UPDATING, pending=Deployment("c2", (green,), 0.0, policy=CANARY),
+        rollout=Rollout(0, RolloutPhase.BAKING, 0.0),
+    )  # fmt: skip
+    other = replace(INSTANCE, instance_id="i-2", revision=2)
+    built = fleet(endpoint, instances=(INSTANCE, other), facts=(FACT, replace(FACT, instance_id="i-2")))
+    old, new = built.endpoints[0].variants
+    assert (old.name, old.revision, old.weight, old.share, old.routing) == ("v", 1, 0.5, 0.75, ROUTING)
+    assert (new.name, new.revision, new.weight, new.share, new.routing) == ("v", 2, 0.5, 0.25, Routing())
+    assert [t.target_id for t in old.targets + new.targets] == ["i-1", "i-2"]
+
+
+def test_an_endpoint_whose_rollback_failed_serves_with_both_revisions():
+    mixed = (VARIANT, replace(VARIANT, revision=2, count=3))
+    built = fleet(replace(ENDPOINT, status=S.UPDATE_ROLLBACK_FAILED, mixed=mixed))
+    assert built.endpoints[0].in_service
+    assert [variant.share for variant in built.endpoints[0].variants] == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("weight", "production", "share"), [(0.5, 1.0, 0.5), (1.0, 2.0, 0.5), (3.0, 1.0, 1.0), (1.0, 0.0, 0.0)]
+)
+def test_a_shadow_gets_copies_by_its_weight_over_that_of_production(weight, production, share):
+    shadow = VariantRecord("s", 4, LAUNCH, 1, weight)
+    active = replace(ENDPOINT.active, variants=(replace(VARIANT, weight=production),), shadow=shadow)
+    instance = replace(INSTANCE, instance_id="i-2", variant="s", revision=4)
+    draining = replace(instance, instance_id="i-3", revision=3, state=InstanceState.DRAINING)
+    facts = [replace(FACT, instance_id=name) for name in ("i-1", "i-2", "i-3")]
+    (built,) = fleet(
+        replace(ENDPOINT, active=active), instances=(INSTANCE, instance, draining), facts=facts
+    ).endpoints
+    assert (built.shadow.name, built.shadow.revision, built.shadow.share) == ("s", 4, share)
+    assert [target.target_id for target in built.shadow.targets] == ["i-2"]
+    assert [(v.name, v.revision, v.share) for v in built.variants] == [("v", 1, 1.0), ("s", 3, 0.0)]
