@@ -716,6 +716,23 @@ def test_local_refuses_more_than_instances_max_and_does_not_count_the_dead(data_
     )
 
 
+def test_copies_do_not_count_against_instances_max_for_control_bounds_what_carries_them(data_dir):
+    async def scenario():
+        provider = make_local(data_dir)
+        for number in range(3):
+            copy = order(f"i-{number}", instance_type="ml.two", component="ic", devices=(number,))
+            await provider.start(copy)
+        await provider.start(order("i-9", instance_type="ml.two"))
+        facts = await provider.list()
+        again = await make_local(data_dir).list()
+        for fact in facts:
+            await provider.stop(fact.instance_id, 5)
+        return [fact.instance_id for fact in facts], [fact.instance_id for fact in again]
+
+    before, after = asyncio.run(scenario())
+    assert sorted(before) == sorted(after) == ["i-0", "i-1", "i-2", "i-9"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

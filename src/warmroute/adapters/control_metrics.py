@@ -15,7 +15,7 @@ from warmroute.controlplane.ports import Store, StoreUnavailable
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
 from warmroute.observe.catalogue import METRICS, SECONDS_BOUNDS, Metric, MetricKind
-from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.records import InstanceState
 
 ENDPOINTS = Metric(
@@ -23,7 +23,19 @@ ENDPOINTS = Metric(
 )  # fmt: skip
 INSTANCES = Metric(
     "warmroute_instances", MetricKind.GAUGE, ("endpoint", "variant", "state"),
-    "Instances by where they stand in their lives.",
+    "Instances by where they stand in their lives; component copies are counted apart.",
+)  # fmt: skip
+COMPONENTS = Metric(
+    "warmroute_components", MetricKind.GAUGE, ("status",),
+    "Inference components, adapters included, by InferenceComponentStatus.",
+)  # fmt: skip
+COPIES = Metric(
+    "warmroute_component_copies", MetricKind.GAUGE, ("endpoint", "component", "state"),
+    "Copies of inference components by where they stand in their lives.",
+)  # fmt: skip
+COPIES_WANTED = Metric(
+    "warmroute_component_copies_wanted", MetricKind.GAUGE, ("endpoint", "component"),
+    "DesiredCopyCount of inference components.",
 )  # fmt: skip
 STORE_UP = Metric(
     "warmroute_store_up", MetricKind.GAUGE, (),
@@ -52,7 +64,8 @@ INSTANCE_REFUSALS = Metric(
 )  # fmt: skip
 
 CONTROL_METRICS: Final = (
-    ENDPOINTS, INSTANCES, STORE_UP, ROUTERS, API_CALLS, RECONCILE_STEPS, RECONCILE_ERRORS, INSTANCE_STARTS,
+    ENDPOINTS, INSTANCES, COMPONENTS, COPIES, COPIES_WANTED, STORE_UP, ROUTERS, API_CALLS, RECONCILE_STEPS,
+    RECONCILE_ERRORS, INSTANCE_STARTS,
     INSTANCE_STOPS, INSTANCE_REFUSALS,
 )  # fmt: skip
 """Those that control adds to the routers' own."""
@@ -120,15 +133,23 @@ class ControlCollector(Collector):
 def _kept(store: Store) -> dict[Metric, Samples]:
     """Return the metrics of what the store holds."""
     by_state: dict[tuple[str, ...], float] = {}
+    copies: dict[tuple[str, ...], float] = {}
     with store.transaction() as transaction:
         endpoints = Counter(record.status for record in transaction.endpoints())
-        for record in transaction.instances():
-            for state in InstanceState:
-                key = (record.endpoint, record.variant, str(state))
-                by_state[key] = by_state.get(key, 0) + (record.state is state)
+        components = transaction.inference_components()
+        instances = transaction.instances()
+    for record in instances:
+        counts, name = (copies, record.component) if record.component else (by_state, str(record.variant))
+        for state in InstanceState:
+            key = (record.endpoint, name, str(state))
+            counts[key] = counts.get(key, 0) + (record.state is state)
+    statuses = Counter(component.status for component in components)
     return {
         ENDPOINTS: {(str(status),): endpoints[status] for status in EndpointStatus},
         INSTANCES: by_state,
+        COMPONENTS: {(str(status),): statuses[status] for status in ComponentStatus},
+        COPIES: copies,
+        COPIES_WANTED: {(one.endpoint, one.name): one.count for one in components if not one.base},
         STORE_UP: {(): 1},
     }
 

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from warmroute.controlplane.ports import InstanceFact
-from warmroute.core.ids import EndpointName, InstanceId
+from warmroute.core.ids import ComponentName, EndpointName, InstanceId
 from warmroute.resources.instances import Observed
-from warmroute.resources.lifecycle import EndpointStatus
-from warmroute.resources.records import EndpointRecord, InstanceRecord, InstanceState
+from warmroute.resources.lifecycle import COMPONENT_CHANGING, ComponentStatus, EndpointStatus
+from warmroute.resources.records import (
+    EndpointRecord,
+    InferenceComponentRecord,
+    InstanceRecord,
+    InstanceState,
+)
 
 REMIND_S: Final = 30.0
 """Between two lines about an instance that is still starting."""
@@ -51,6 +56,7 @@ class Changes:
     def __init__(self) -> None:
         """Begin with nothing said."""
         self._statuses: dict[EndpointName, EndpointStatus] = {}
+        self._components: dict[ComponentName, ComponentStatus] = {}
         self._seen: dict[InstanceId, _Seen] = {}
 
     def news(
@@ -61,6 +67,7 @@ class Changes:
         observed: Mapping[InstanceId, Observed],
         facts: Mapping[InstanceId, InstanceFact],
         now_s: float,
+        components: Iterable[InferenceComponentRecord] = (),
     ) -> list[Change]:
         """Return what has changed since the last call, instances first.
 
@@ -70,6 +77,7 @@ class Changes:
             observed: What providers and health checks say of them.
             facts: Where they are.
             now_s: Epoch seconds.
+            components: All there are now.
         """
         news: list[Change] = []
         seen: dict[InstanceId, _Seen] = {}
@@ -85,8 +93,20 @@ class Changes:
                 subject = f"endpoint {record.endpoint}: {what} {record.instance_id}{where}"
                 news.append(Change(f"{subject} {change.text}", change.bad))
         self._seen = seen
+        news.extend(self._component_changes(components))
         news.extend(self._endpoint_changes(endpoints))
         return news
+
+    def _component_changes(self, components: Iterable[InferenceComponentRecord]) -> Iterable[Change]:
+        before, self._components = self._components, {}
+        for component in components:
+            self._components[component.name] = component.status
+            if before.pop(component.name, None) is not component.status:
+                bad = component.failure_reason is not None and component.status not in COMPONENT_CHANGING
+                reason = f": {one_line(component.failure_reason or '')}" if bad else ""
+                yield Change(f"inference component {component.name} is {component.status}{reason}", bad)
+        for name in before:
+            yield Change(f"inference component {name} is deleted")
 
     def _endpoint_changes(self, endpoints: Iterable[EndpointRecord]) -> Iterable[Change]:
         before, self._statuses = self._statuses, {}

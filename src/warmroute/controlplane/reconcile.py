@@ -35,6 +35,7 @@ from warmroute.controlplane.transactions import run
 from warmroute.core import limits
 from warmroute.core.fleet import Fleet
 from warmroute.core.ids import InstanceId, TargetId
+from warmroute.resources.alarms import AlarmState
 from warmroute.resources.instances import Observed
 from warmroute.resources.planner import Plan, Rules, World
 from warmroute.resources.records import InstanceRecord
@@ -106,8 +107,10 @@ class Reconciler:
         rules: Rules,
         identity: Identity,
         new_id: Callable[[], InstanceId] = new_instance_id,
+        alarms: Callable[[], Mapping[str, AlarmState]] = dict,
     ) -> None:
         self._store = store
+        self._alarms = alarms
         self._provider = provider
         self._routers = routers
         self._tasks = tasks
@@ -289,6 +292,7 @@ class Reconciler:
             acked_version=self._told.acked_version,
             since_s=self._since_s,
             new_id=self._new_id,
+            alarms=self._alarms(),
         )
 
     def _observe(self, record: InstanceRecord, fact: InstanceFact) -> Observed:
@@ -335,6 +339,7 @@ class Reconciler:
             observed=world.observed,
             facts=facts,
             now_s=world.now_s,
+            components=[component for one in plans for component in one.components],
         )
         for change in news:
             _log.log(logging.WARNING if change.bad else logging.INFO, "%s", change.text)

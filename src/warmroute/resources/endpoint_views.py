@@ -53,6 +53,9 @@ def endpoint_document(endpoint: EndpointRecord, instances: tuple[InstanceRecord,
     assert main is not None, "config_name asserts it"
     document |= main.echo
     document["ProductionVariants"] = [_variant(endpoint, variant, serving) for variant in main.variants]
+    for shown_variant, variant in zip(document["ProductionVariants"], main.variants, strict=True):
+        if variant.pools:
+            shown_variant["InstancePools"] = _pools(variant, instances)
     if main.shadow is not None:
         document["ShadowProductionVariants"] = [_variant(endpoint, main.shadow, serving)]
     if endpoint.failure_reason is not None:
@@ -60,7 +63,13 @@ def endpoint_document(endpoint: EndpointRecord, instances: tuple[InstanceRecord,
     if endpoint.last_policy is not None:
         document["LastDeploymentConfig"] = endpoint.last_policy
     if endpoint.pending is not None and _is_deploying(endpoint, endpoint.pending):
-        document["PendingDeploymentSummary"] = _pending(endpoint, endpoint.pending, serving)
+        pending = document["PendingDeploymentSummary"] = _pending(endpoint, endpoint.pending, serving)
+        for shown_variant, variant in zip(
+            pending["ProductionVariants"], endpoint.pending.variants, strict=True
+        ):
+            if variant.pools:
+                del shown_variant["InstanceType"]
+                shown_variant["InstancePools"] = _pools(variant, instances)
     return document
 
 
@@ -141,6 +150,17 @@ def _pending(endpoint: EndpointRecord, deployment: Deployment, serving: Mapping[
     if deployment.shadow is not None:
         document["ShadowProductionVariants"] = [described(deployment.shadow)]
     return document
+
+
+def _pools(variant: VariantRecord, instances: tuple[InstanceRecord, ...]) -> list[JsonObject]:
+    """Return how many instances of each of a variant's types are in service."""
+    serving = Counter(
+        record.launch.instance_type
+        for record in instances
+        if record.group == variant.group and record.state is InstanceState.IN_SERVICE
+    )
+    types = [launch.instance_type for launch in variant.pools]
+    return [{"InstanceType": name, "CurrentInstanceCount": serving[name]} for name in types]
 
 
 def _summary(variant: VariantRecord) -> JsonObject:

@@ -236,6 +236,10 @@ def _continued(
             variant = replace(variant, count=old.count)
         if "DesiredWeight" not in excluded:
             variant = replace(variant, weight=old.weight)
+    if old is not None and variant.scaling is not None:
+        # As many hosts as copies need now; what the config says is for a beginning without any.
+        count = min(max(old.count, variant.scaling.count_min), variant.scaling.count_max)
+        variant = replace(variant, count=count)
     known = [*endpoint.mixed, *((old,) if old is not None else ())]
     for one in known:
         if one.name == variant.name and _same_instances(one, variant, context):

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.resources.carrying import component
 from warmroute.controlplane.changes import (
     REASON_CHARACTERS_MAX,
     REMIND_S,
@@ -12,7 +13,7 @@ from warmroute.controlplane.changes import (
 )
 from warmroute.controlplane.ports import InstanceFact, InstancePhase
 from warmroute.resources.instances import Observed
-from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.records import EndpointRecord, InstanceRecord, InstanceState, Launch
 
 FACT = InstanceFact("i-1", "static.llm", InstancePhase.RUNNING, 1, "127.0.0.1", 8001)
@@ -124,6 +125,28 @@ def test_an_endpoint_says_its_status_when_it_changes(log):
 def test_a_failed_endpoint_says_why(log, reason, text):
     said = log.endpoint(EndpointStatus.FAILED, failure_reason=reason)
     assert said == [Change(f"endpoint llm is Failed: {text}", bad=True)]
+
+
+def components(log, *records):
+    said = log.changes.news(
+        endpoints=(), instances=(), observed={}, facts={}, now_s=log.now_s, components=records
+    )
+    return [(change.text, change.bad) for change in said]
+
+
+def test_a_component_says_its_status_when_it_changes(log):
+    record = component("ic")
+    assert components(log, record) == [("inference component ic is Creating", False)]
+    assert components(log, record) == []
+    failed = replace(record, status=ComponentStatus.FAILED, failure_reason="No room.\nNone.")
+    assert components(log, failed) == [("inference component ic is Failed: No room. None.", True)]
+    assert components(log) == [("inference component ic is deleted", False)]
+
+
+def test_a_copy_is_spoken_of_as_one(log):
+    ((text, _),) = log.instance(InstanceState.IN_SERVICE, READY, component="ic")
+    where = "endpoint llm: copy of inference component ic, i-1 (http://127.0.0.1:8001)"
+    assert text == f"{where} in service"
 
 
 def test_urls_are_as_an_operator_writes_them():

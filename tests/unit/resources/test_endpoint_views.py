@@ -200,3 +200,22 @@ def test_a_shadow_is_shown_beside_production(creating, make_variant):
     (shadow,) = shown["ShadowProductionVariants"]
     assert (shadow["VariantName"], shadow["CurrentWeight"], shadow["DesiredInstanceCount"]) == ("s", 0.5, 2)
     assert shown["PendingDeploymentSummary"]["ShadowProductionVariants"][0]["VariantName"] == "s"
+
+
+def test_pools_show_how_many_instances_of_each_type_serve(api, make_variant):
+    pools = [{"InstanceType": "a", "Priority": 1}, {"InstanceType": "b", "Priority": 2}]
+    variant = {k: v for k, v in make_variant(InstancePools=pools).items() if k != "InstanceType"}
+    api.model()
+    api.config("c", variant)
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    launch = api.endpoint().pending.variants[0].pools[1]
+    for number, state in enumerate((InstanceState.IN_SERVICE, InstanceState.STARTING)):
+        api.put_instance(InstanceRecord(f"i-{number}", "ep", "v", 1, launch, 60.0, number, 0.0, state=state))
+    shown = describe(api)
+    (pending,) = shown["PendingDeploymentSummary"]["ProductionVariants"]
+    assert "InstanceType" not in pending
+    expected = [
+        {"InstanceType": "a", "CurrentInstanceCount": 0},
+        {"InstanceType": "b", "CurrentInstanceCount": 1},
+    ]
+    assert shown["ProductionVariants"][0]["InstancePools"] == pending["InstancePools"] == expected

@@ -146,3 +146,22 @@ def test_the_first_number_of_instances_is_within_the_range(make_variant, initial
         == expected
     )
     assert count_of(make_variant()) == 2
+
+
+def test_an_update_keeps_the_hosts_that_copies_need_within_the_new_range(api, make_variant):
+    def scaled(most):
+        scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": most}
+        return carrying(make_variant, InitialInstanceCount=1, ManagedInstanceScaling=scaling)
+
+    from dataclasses import replace
+
+    api.config("c", scaled(5))
+    api.config("same", scaled(5))
+    api.config("fewer", scaled(2))
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    record = api.endpoint()
+    grown = replace(record.pending, variants=(replace(record.pending.variants[0], count=4),))
+    for config, expected in (("same", 4), ("fewer", 2)):
+        api.put(replace(record, status="InService", active=grown, pending=None))
+        api.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName=config)
+        assert api.endpoint().pending.variants[0].count == expected

@@ -1,8 +1,15 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from warmroute.adapters.providers.launch import Place, command_line, model_path, server_environment
+from warmroute.adapters.providers.launch import (
+    DEVICE_VARIABLES,
+    Place,
+    command_line,
+    model_path,
+    server_environment,
+)
 from warmroute.controlplane.ports import InstanceOrder, ProviderRefused
 from warmroute.core.ids import EndpointName, InstanceId, VariantName
 from warmroute.core.machines import Image
@@ -86,6 +93,17 @@ def test_the_model_s_environment_wins_over_the_image_s_and_ours_over_all():
         "WARMROUTE_INSTANCE_DIRECTORY": "/data/instances/i-1",
         "WARMROUTE_MODEL_PATH": "/m",
     }
+
+
+def test_a_server_sees_the_devices_it_was_given_and_no_others_whatever_the_model_says():
+    given = replace(order(CUDA_VISIBLE_DEVICES="7", HIP_VISIBLE_DEVICES="7"), devices=(2, 5))
+    environment = server_environment({"ZE_AFFINITY_MASK": "7"}, Image("x", ("s",)), given, PLACE)
+    assert {environment[name] for name in DEVICE_VARIABLES} == {"2,5"}
+
+
+def test_without_devices_of_its_own_a_server_sees_what_it_saw():
+    inherited = {"CUDA_VISIBLE_DEVICES": "0,1"}
+    assert server_environment(inherited, Image("x", ("s",)), order(), PLACE)["CUDA_VISIBLE_DEVICES"] == "0,1"
 
 
 @pytest.mark.parametrize(
