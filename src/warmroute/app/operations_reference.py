@@ -1,4 +1,4 @@
-"""Write the reference of the operations from the rows of ``coverage_rows`` and the service model."""
+"""Write the reference of the operations from the rows of ``coverage`` and the service models."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
@@ -6,14 +6,16 @@ from typing import Any, Final
 from warmroute.adapters.service_model import read_model
 from warmroute.resources.coverage import Member, Structure, Treatment
 from warmroute.resources.coverage_rows import COVERAGE, DECIDED_WITH
+from warmroute.resources.coverage_scaling import SCALING_COVERAGE
 from warmroute.resources.operations import OPERATIONS
+from warmroute.resources.scaling_operations import SCALING_OPERATIONS
 
 _HEAD = f"""\
-# SageMaker operations
+# Operations of SageMaker and of Application Auto Scaling
 
-<!-- Written by `warmroute config reference operations`. Change resources/coverage_rows.py instead. -->
+<!-- Written by `warmroute config reference operations`. Change resources/coverage_*.py instead. -->
 
-Every operation of SageMaker that warmroute serves, member by member, as of the service model of botocore
+Every operation of AWS that the control API serves, member by member, as of the service model of botocore
 {DECIDED_WITH}. What that model requires and allows (types, bounds, patterns, enums) is checked for every
 member, also for those that are only stored.
 
@@ -24,37 +26,53 @@ member, also for those that are only stored.
 
 A member that a later service model adds is refused until somebody has decided about it. Members that no
 service model has are ignored, as AWS does.
+
+## SageMaker
 """
 _OTHERS = """
-## Operations that are not served
+### Operations that are not served
 
 They are answered with `UnknownOperationException`, HTTP 404, and a message that begins with
 `Operation NAME is not supported by warmroute.`
 
+"""
+_SCALING = """
+## Application Auto Scaling
+
+`POST /` with `X-Amz-Target: AnyScaleFrontendService.<Operation>`.
 """
 _WIDTH: Final = 110
 
 
 def markdown() -> str:
     """Return the reference as one Markdown page."""
-    model = read_model("sagemaker")
-    return _HEAD + served_part(model, OPERATIONS) + _OTHERS + _others(model, OPERATIONS)
+    model, scaling = read_model("sagemaker"), read_model("application-autoscaling")
+    return (
+        _HEAD
+        + served_part(model, COVERAGE, OPERATIONS)
+        + _OTHERS
+        + _others(model, OPERATIONS)
+        + _SCALING
+        + served_part(scaling, SCALING_COVERAGE, SCALING_OPERATIONS)
+        + f"\nNot served: {_others(scaling, SCALING_OPERATIONS)}"
+    )
 
 
-def served_part(model: Mapping[str, Any], operations: Collection[str]) -> str:
+def served_part(model: Mapping[str, Any], rows: Mapping[str, Structure], operations: Collection[str]) -> str:
     """Return the sections of the operations that are served.
 
     Args:
         model: A service model of botocore's, parsed.
-        operations: Their names.
+        rows: Of the operations, by name.
+        operations: Their names, in the order of the sections.
     """
-    return "".join(_section(model, name) for name in operations)
+    return "".join(_section(model, name, rows[name]) for name in operations)
 
 
-def _section(model: Mapping[str, Any], operation: str) -> str:
-    lines = [f"\n## {operation}\n", "| member | | |", "|---|---|---|"]
+def _section(model: Mapping[str, Any], operation: str, row: Structure) -> str:
+    lines = [f"\n### {operation}\n", "| member | | |", "|---|---|---|"]
     shape = model["operations"][operation]["input"]["shape"]
-    lines += _Rows(model).of(COVERAGE[operation], shape, "")
+    lines += _Rows(model).of(row, shape, "")
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,8 @@ from warmroute.controlplane.service import UNAVAILABLE, Calls
 from warmroute.controlplane.transactions import run
 from warmroute.resources.alarms import Alarm
 from warmroute.resources.arns import Place
+from warmroute.resources.coverage import check_coverage
+from warmroute.resources.coverage_scaling import SCALING_COVERAGE
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.records import JsonObject
 from warmroute.resources.scaling_operations import SCALING_OPERATIONS
@@ -100,6 +102,7 @@ class ScalingService:
         if operation not in SCALING_OPERATIONS:
             raise _not_served(operation, schema)
         request: JsonObject = validate(schema.inputs[operation], _parse(body))
+        check_coverage(SCALING_COVERAGE[operation], request)
         return request
 
     def _serve(self, operation: str, request: JsonObject) -> JsonObject:

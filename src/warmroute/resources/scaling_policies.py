@@ -192,8 +192,6 @@ def _check_tracking(config: JsonObject, scalable: Scalable, others: list[Scaling
         raise invalid(f"TargetValue is {goal:g}. It must be greater than 0.")
     _check_number(config, "ScaleOutCooldown")
     _check_number(config, "ScaleInCooldown")
-    if "ResourceLabel" in config.get("PredefinedMetricSpecification", {}):
-        raise invalid("ResourceLabel is for other services; leave it out.")
     tracked(config, scalable)
     for other in others:
         if other.tracking is not None and other.tracking.get(metrics[0]) == config[metrics[0]]:
