@@ -12,9 +12,11 @@ Choice: a batch in COPY_COUNT may be half of the copies, rounded up, at most; on
 rounded up to a whole copy.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import ceil
 
+from warmroute.resources.deployment import alarm_names, check_alarms
 from warmroute.resources.errors import invalid
 from warmroute.resources.records import ComponentRollout, JsonObject
 
@@ -23,14 +25,20 @@ _PERCENT_MIN, _PERCENT_MAX = 5, 50
 _PERCENT_DEFAULT = 50
 
 
-def check_policy(policy: JsonObject | None) -> None:
-    """Refuse a DeploymentConfig whose batches are out of range.
+def check_policy(policy: JsonObject | None, alarms: Collection[str] = ()) -> None:
+    """Refuse a DeploymentConfig that cannot be carried out.
+
+    Args:
+        policy: InferenceComponentDeploymentConfig; None for none.
+        alarms: Names of the alarms there are.
 
     Raises:
-        ApiError: MaximumBatchSize is not 5 to 50 %, or RollbackMaximumBatchSize is more than 100 %.
+        ApiError: MaximumBatchSize is not 5 to 50 %, or RollbackMaximumBatchSize is more than 100 %, or an alarm
+            is unknown.
     """
     if policy is None:
         return
+    check_alarms(alarm_names(policy), alarms)
     rolling = policy["RollingUpdatePolicy"]
     size = rolling["MaximumBatchSize"]
     if size["Type"] == "CAPACITY_PERCENT" and not _PERCENT_MIN <= size["Value"] <= _PERCENT_MAX:
@@ -61,14 +69,13 @@ def rollout_of(policy: JsonObject | None, count: int) -> ComponentRollout:
             f"MaximumBatchSize is {size['Value']} of {count} copies. It may be half of them, rounded up, at "
             "most."
         )
-    alarms = policy.get("AutoRollbackConfiguration", {}).get("Alarms", ())
     timeout_s = rolling.get("MaximumExecutionTimeoutInSeconds")
     return ComponentRollout(
         batch=_size(size, count),
         back_batch=_size(rolling.get("RollbackMaximumBatchSize"), count),
         wait_s=float(rolling["WaitIntervalInSeconds"]),
         timeout_s=float(timeout_s) if timeout_s is not None else None,
-        alarms=tuple(alarm["AlarmName"] for alarm in alarms if "AlarmName" in alarm),
+        alarms=alarm_names(policy),
     )
 
 

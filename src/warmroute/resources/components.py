@@ -85,7 +85,7 @@ def update_inference_component(request: JsonObject, tables: Tables, context: Con
         raise invalid("UpdateInferenceComponent needs Specification, Specifications or RuntimeConfig.")
     if policy is not None and specification is None:
         raise invalid("DeploymentConfig is allowed only with Specification or Specifications.")
-    check_policy(policy)
+    check_policy(policy, context.alarms)
     count = component.count
     if "RuntimeConfig" in request:
         count = _new_count(component, request["RuntimeConfig"]["CopyCount"])

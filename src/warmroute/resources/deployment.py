@@ -105,7 +105,7 @@ def check_policy(policy: JsonObject | None, alarms: Collection[str] = ()) -> Non
         )
     if blue_green is not None:
         _check_sizes_given(blue_green["TrafficRoutingConfiguration"])
-    _check_alarms(alarm_names(policy), alarms)
+    check_alarms(alarm_names(policy), alarms)
 
 
 def _check_sizes_given(routing: JsonObject) -> None:
@@ -118,7 +118,16 @@ def _check_sizes_given(routing: JsonObject) -> None:
             raise invalid(f"{member} is not allowed with traffic routing of type {kind}.")
 
 
-def _check_alarms(names: tuple[str, ...], known: Collection[str]) -> None:
+def check_alarms(names: tuple[str, ...], known: Collection[str]) -> None:
+    """Refuse alarms that do not exist.
+
+    Args:
+        names: Of AutoRollbackConfiguration.
+        known: Names of the alarms there are.
+
+    Raises:
+        ApiError: One is unknown.
+    """
     unknown = [name for name in dict.fromkeys(names) if name not in known]
     if not unknown:
         return

@@ -60,6 +60,13 @@ def test_what_a_policy_says_is_kept():
     assert rollout_of(policy("COPY_COUNT", 1), 4).back_batch == 4
 
 
+def test_alarms_must_exist():
+    given = policy("COPY_COUNT", 1) | {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "a"}]}}
+    check_policy(given, ("a",))
+    with pytest.raises(ApiError, match='alarms that do not exist: "a"'):
+        check_policy(given, ("b",))
+
+
 def test_without_a_policy_half_of_the_copies_at_a_time():
     assert rollout_of(None, 3) == ComponentRollout(batch=2, back_batch=3)
     assert rollout_of(None, 0).batch == 1
