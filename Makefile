@@ -52,8 +52,9 @@ docs: $(VENV)/.installed-test ## Write the generated reference pages anew
 	@$(BIN)/warmroute config reference metrics > $(VENV)/metrics.md
 	@$(BIN)/warmroute config reference errors > $(VENV)/errors.md
 	@$(BIN)/warmroute config reference operations > $(VENV)/sagemaker-operations.md
-	@mv $(VENV)/{configuration,metrics,errors,sagemaker-operations}.md docs/reference/
-	@echo "configuration.md, metrics.md, errors.md and sagemaker-operations.md in docs/reference/ are up to date"
+	@$(BIN)/warmroute config reference cli > $(VENV)/cli.md
+	@mv $(VENV)/{configuration,metrics,errors,sagemaker-operations,cli}.md docs/reference/
+	@echo "The generated pages in docs/reference/ are up to date: cli, configuration, errors, metrics, sagemaker-operations"
 
 compile: $(COMPILED)/.built ## Compile the way of a request to C, into build/compiled (needs a C compiler)
 

@@ -12,6 +12,7 @@ PAGES: Final = {
     "metrics": "warmroute.app.metrics_reference",
     "errors": "warmroute.app.errors_reference",
     "operations": "warmroute.app.operations_reference",
+    "cli": "warmroute.cli.reference",
 }
 """Reference pages that are generated, each by ``markdown`` of a module."""
 
@@ -43,6 +44,6 @@ def reference(page: str) -> None:
     """Print a reference page as Markdown.
 
     settings: every setting with its range, default and meaning; metrics: every metric; errors: every
-    error that a caller can get; operations: every operation, member by member.
+    error that a caller can get; operations: every operation, member by member; cli: every command.
     """
     click.echo(importlib.import_module(PAGES[page]).markdown(), nl=False)

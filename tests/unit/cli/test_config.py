@@ -2,6 +2,7 @@ import pytest
 from click.testing import CliRunner
 
 from warmroute.app import errors_reference, metrics_reference, reference
+from warmroute.cli import reference as cli_reference
 from warmroute.cli.main import main
 
 
@@ -12,6 +13,7 @@ from warmroute.cli.main import main
         (["settings"], reference),
         (["metrics"], metrics_reference),
         (["errors"], errors_reference),
+        (["cli"], cli_reference),
     ],
 )
 def test_reference_prints_the_page(arguments, page):
