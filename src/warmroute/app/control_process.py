@@ -23,8 +23,10 @@ from typing import Any, Final
 import uvicorn
 from starlette.applications import Starlette
 
+from warmroute.adapters.adapter_artifacts import DirectoryShelf
+from warmroute.adapters.adapter_loader import HttpAdapterLoader
 from warmroute.adapters.clock import SystemClock
-from warmroute.adapters.control_http import admin_app, api_app
+from warmroute.adapters.control_http import Api, admin_app, api_app
 from warmroute.adapters.control_metrics import ControlCollector, Sources, render
 from warmroute.adapters.fleet_stream import FleetServer
 from warmroute.adapters.health_probe import HttpHealthProbe
@@ -34,7 +36,10 @@ from warmroute.adapters.providers.static import StaticProvider
 from warmroute.adapters.store.sql import open_store
 from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.unix_sockets import bind_unix
+from warmroute.app.autoscaling import SCALING_PREFIX, Autoscaling
 from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, receive
+from warmroute.controlplane.adapter_calls import AdapterCalls
+from warmroute.controlplane.adapters import AdapterKeeper
 from warmroute.controlplane.changes import base_url, one_line
 from warmroute.controlplane.declare import declare, remember_instance_type, remembered_instance_types
 from warmroute.controlplane.operator import PREFIX as OPERATOR_PREFIX
@@ -127,6 +132,18 @@ class ControlProcess:
         self._fleet_server = FleetServer(
             tasks=self._tasks, on_news=self._on_router_news, expected=options.router_count
         )
+        place = Place(region=options.region, account=options.account)
+        self._autoscaling = Autoscaling(
+            store=self._store, place=place, declared=options.alarms, speed=options.autoscaling_speed
+        )
+        rules = Rules(instance_types=instance_types, images=options.images)
+        calls = AdapterCalls(
+            loader=HttpAdapterLoader(),
+            shelf=DirectoryShelf(Path(options.data_dir) / "adapters"),
+            tasks=self._tasks,
+            clock=self._clock,
+            on_news=self._on_router_news,
+        )
         self._reconciler = Reconciler(
             store=self._store,
             provider=ProviderByType(
@@ -136,7 +153,7 @@ class ControlProcess:
             routers=self._fleet_server,
             tasks=self._tasks,
             clock=self._clock,
-            rules=Rules(instance_types=instance_types, images=options.images),
+            rules=rules,
             identity=Identity(
                 region=options.region,
                 account=options.account,
@@ -144,6 +161,8 @@ class ControlProcess:
                 api_keys=options.api_keys,
                 session_key=session_key(self._store),
             ),
+            alarms=self._autoscaling.states,
+            adapters=AdapterKeeper(calls=calls, routers=self._fleet_server, clock=self._clock, rules=rules),
         )
         self._schema: asyncio.Future[Schema] | None = None
         self._instance_types = instance_types
@@ -151,10 +170,11 @@ class ControlProcess:
             store=self._store,
             reconciler=self._reconciler,
             schema=self._get_schema,
-            place=Place(region=options.region, account=options.account),
+            place=place,
             instance_types=instance_types,
             clock=self._clock,
             describe_hold_s=options.describe_hold_s,
+            alarms=self._autoscaling.names,
         )
         self._collector = ControlCollector(
             Sources(self._store, self._reconciler, self.service, self._fleet_server)
@@ -180,7 +200,18 @@ class ControlProcess:
         await self._fleet_server.start(self._options.stream_path)
         self._tasks.spawn(self._load_schema(), name="service model")
         end_reconciling = self._tasks.spawn(self._reconciler.run(), name="reconcile")
-        others = {OPERATOR_PREFIX: self._operator}
+        end_scaling = self._tasks.spawn(
+            self._autoscaling.run(
+                totals=self._fleet_server.totals,
+                invoke=self.service.invoke,
+                fleet=lambda: self._reconciler.fleet,
+            ),
+            name="autoscaling",
+        )
+        others: dict[str, Api] = {
+            OPERATOR_PREFIX: self._operator,
+            SCALING_PREFIX: self._autoscaling.service(self.service.calls),
+        }
         self._listen(api_app(self.service, others), bind_unix(self._options.control_path))
         admin = admin_app(
             metrics=lambda: render(self._collector), overview=self._overview, healthy=self._is_healthy
@@ -190,6 +221,7 @@ class ControlProcess:
             self._tasks.spawn(self._declare(), name="flags of serve")
         _log.info("control serves, pid %d", os.getpid())
         await stop.wait()
+        end_scaling()
         end_reconciling()
         await self._end()
 

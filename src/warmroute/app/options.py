@@ -15,6 +15,7 @@ from warmroute.core import limits
 from warmroute.core.declaration import EndpointDeclaration
 from warmroute.core.fleet import AccessKey, ApiKey
 from warmroute.core.machines import Image, InstanceType
+from warmroute.resources.alarms import Alarm
 
 EXIT_CONFIGURATION = 2
 """Exit status of a child whose options or files cannot work: at the first start the supervisor gives up."""
@@ -158,6 +159,8 @@ class ControlOptions:
         describe_hold_s: How long DescribeEndpoint may hold its answer while an endpoint is about to change.
         router_count: Routers that the supervisor keeps running: an update waits for one that is missing.
         declare: From the flags of ``serve``; None without them.
+        alarms: As declared.
+        autoscaling_speed: Seconds that pass for autoscaling in one.
     """
 
     admin_fd: int
@@ -176,6 +179,8 @@ class ControlOptions:
     describe_hold_s: float = 20.0
     router_count: int = 0
     declare: EndpointDeclaration | None = None
+    alarms: tuple[Alarm, ...] = ()
+    autoscaling_speed: float = 1.0
 
 
 Options = TypeVar("Options", RouterOptions, ControlOptions)

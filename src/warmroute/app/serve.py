@@ -10,6 +10,7 @@ from pathlib import Path
 
 from warmroute.adapters.decision_log import check
 from warmroute.adapters.images import built_in_images
+from warmroute.app.alarms import alarms_of
 from warmroute.app.credentials import SECRET_VARIABLES
 from warmroute.app.directories import Directories, opened
 from warmroute.app.listeners import listen, url_of
@@ -118,6 +119,8 @@ def control_options(
         describe_hold_s=server.describe_hold_s,
         router_count=server.routers,
         declare=declaration,
+        alarms=alarms_of(settings),
+        autoscaling_speed=settings.autoscaling.speed,
     )
 
 

@@ -13,6 +13,7 @@ from warmroute.app.options import RelayLimits, Timeouts
 from warmroute.core import limits
 from warmroute.core.fleet import NativeMapping
 from warmroute.core.machines import AdapterRoutes, ProviderKind
+from warmroute.resources.alarms import Comparison, MissingData, Statistic
 
 _SECRET: Final = {"secret": True}
 
@@ -331,6 +332,91 @@ class ImageSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmMetricSettings:
+    """One metric of an expression. The metrics are listed in the how-to about autoscaling."""
+
+    id: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z]\w{0,63}$",
+            description="Its name in the expression.",
+            extra={"allowed": "1 to 64 letters, digits or '_', the first a small letter"},
+        ),
+    ]
+    metric: Annotated[str, Meta(min_length=1, description="Such as `Invocations`.")]
+    statistic: Annotated[Statistic, Meta(description="What is taken of a period.")] = Statistic.AVERAGE
+    endpoint: Annotated[str, Meta(description="EndpointName, with `variant`.")] = ""
+    variant: Annotated[str, Meta(description="VariantName, with `endpoint`.")] = ""
+    component: Annotated[str, Meta(description="InferenceComponentName, in place of these.")] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSettings:
+    """An alarm on one metric or on an expression over several, for scaling policies and for rollback.
+
+    Deployments refer to it by its name in `AutoRollbackConfiguration`; it names the step scaling policies
+    that act on it. Alarms are evaluated every ten seconds.
+    """
+
+    threshold: Annotated[
+        float, Meta(description="What values are compared with.", extra={"allowed": "a number"})
+    ]
+    metric: Annotated[str | None, Meta(description="Such as `ModelLatency`; or give `metrics`.")] = None
+    statistic: Annotated[Statistic, Meta(description="What is taken of a period.")] = Statistic.AVERAGE
+    endpoint: Annotated[str, Meta(description="EndpointName, with `variant`.")] = ""
+    variant: Annotated[str, Meta(description="VariantName, with `endpoint`.")] = ""
+    component: Annotated[str, Meta(description="InferenceComponentName, in place of these.")] = ""
+    metrics: Annotated[
+        tuple[AlarmMetricSettings, ...], Meta(description="The metrics that `expression` reads.")
+    ] = ()
+    expression: Annotated[
+        str,
+        Meta(
+            max_length=1024,
+            description="Arithmetic over `metrics` by their ids: numbers, `+ - * /`, parentheses, `min()`, "
+            "`max()`, and `fill(id, number)` for where a metric has no value.",
+        ),
+    ] = ""
+    comparison: Annotated[Comparison, Meta(description="When a value breaches.")] = (
+        Comparison.GREATER_OR_EQUAL
+    )
+    period_s: Annotated[int, Meta(ge=10, le=3600, description="Seconds of one value; a multiple of 10.")] = 60
+    evaluation_periods: Annotated[
+        int, Meta(ge=1, le=limits.ALARM_PERIODS_MAX, description="How many of the newest values count.")
+    ] = 1
+    datapoints_to_alarm: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=limits.ALARM_PERIODS_MAX,
+            description="How many of these must breach; 0 for all of them.",
+        ),
+    ] = 0
+    missing: Annotated[MissingData, Meta(description="What a period without data counts as.")] = (
+        MissingData.MISSING
+    )
+    policies: Annotated[
+        tuple[Annotated[str, Meta(extra={"allowed": "a PolicyName or PolicyARN"})], ...],
+        Meta(description="Step scaling policies that act on it, by name or ARN."),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalingSettings:
+    """How alarms, scaling policies and scheduled actions run."""
+
+    speed: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=600,
+            description="Seconds that pass for alarms, cooldowns and schedules in one. For trying policies "
+            "out; leave it at 1 otherwise.",
+        ),
+    ] = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything an operator can set. Sections are fields; quoted names make a table of its own each."""
 
@@ -342,3 +428,5 @@ class Settings:
     auth: AuthSettings = field(default_factory=AuthSettings)
     instance_types: dict[str, InstanceTypeSettings] = field(default_factory=dict)
     images: dict[str, ImageSettings] = field(default_factory=dict)
+    autoscaling: AutoscalingSettings = field(default_factory=AutoscalingSettings)
+    alarms: dict[str, AlarmSettings] = field(default_factory=dict)

@@ -263,6 +263,10 @@ class AlarmBook:
         """Return what was found last; None when there is no alarm of that name."""
         return self._findings.get(name)
 
+    def states(self) -> dict[str, AlarmState]:
+        """Return the state of every alarm, by name."""
+        return {name: finding.state for name, finding in self._findings.items()}
+
     def state(self, name: str) -> AlarmState | None:
         """Return an alarm's state; None when there is no alarm of that name."""
         found = self._findings.get(name)

@@ -76,12 +76,12 @@ METRIC_KINDS: Final[Mapping[str, MetricKind]] = {
             "malformed; Average is their share of all.",
         ),
         MetricKind(
-            MODEL_LATENCY, _VARIANT, "Microseconds",
-            "From the whole request received to the end of the answer, of those that completed.",
+            MODEL_LATENCY, BOTH, "Microseconds",
+            "From the sending of the last attempt to the end of the answer, of those that completed.",
         ),
         MetricKind(
-            FIRST_BYTE_LATENCY, _VARIANT, "Microseconds",
-            "From the whole request received to the first byte of the answer (warmroute's own).",
+            FIRST_BYTE_LATENCY, BOTH, "Microseconds",
+            "From the sending of the last attempt to the first byte of the answer (warmroute's own).",
         ),
         MetricKind(
             CONCURRENT, BOTH, "None",

@@ -109,6 +109,13 @@ def built_in(scalable: Scalable) -> tuple[Alarm, ...]:
     return (no_capacity, *errors)
 
 
+def is_built_in(name: str) -> bool:
+    """Return whether a built-in alarm has this name when its variant or component exists."""
+    kind, _, resource_id = name.partition("-")
+    scalable = parse(resource_id)
+    return scalable is not None and any(alarm.name == name for alarm in built_in(scalable)) and bool(kind)
+
+
 def tracked(config: JsonObject, scalable: Scalable) -> tuple[dict[str, Query], Expression | None, int]:
     """Return what a TargetTrackingScalingPolicyConfiguration reads, and its period in seconds.
 
