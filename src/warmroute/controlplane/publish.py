@@ -18,6 +18,7 @@ from warmroute.core.fleet import (
     Variant,
 )
 from warmroute.core.ids import InstanceId, TargetId
+from warmroute.resources.adapter_places import shown as adapters_shown
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.planner import Rules
 from warmroute.resources.records import (
@@ -188,10 +189,11 @@ def _target(
     if variant is not None:
         launch = variant.launch  # A server that is not ours may be described anew by a later model.
     image = rules.image(launch)
+    generation = target_generation(record, fact)
     return Target(
         target_id=TargetId(record.instance_id),
         instance_id=record.host or record.instance_id,
-        generation=target_generation(record, fact),
+        generation=generation,
         host=fact.host,
         port=fact.port,
         state=_STATES[record.state],
@@ -202,6 +204,7 @@ def _target(
         hold_first_event=image.hold_first_event if image is not None else False,
         api_key=fact.api_key,
         component=record.component,
+        adapters=adapters_shown(record.adapters, generation),
     )
 
 

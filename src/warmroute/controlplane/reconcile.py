@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from warmroute.controlplane.adapters import AdapterKeeper, Planned
 from warmroute.controlplane.changes import Changes
 from warmroute.controlplane.health import HealthChecks
 from warmroute.controlplane.planning import Records, is_quiet, plan_all, write_plans
@@ -108,9 +109,11 @@ class Reconciler:
         identity: Identity,
         new_id: Callable[[], InstanceId] = new_instance_id,
         alarms: Callable[[], Mapping[str, AlarmState]] = dict,
+        adapters: AdapterKeeper | None = None,
     ) -> None:
         self._store = store
         self._alarms = alarms
+        self._adapters = adapters
         self._provider = provider
         self._routers = routers
         self._tasks = tasks
@@ -248,15 +251,24 @@ class Reconciler:
         if self._since_s is None:
             self._since_s = now_s
 
-        def decide(transaction: Transaction) -> tuple[list[Plan], World, Fleet, bool]:
+        if self._adapters is not None:
+            self._adapters.hear()
+
+        def decide(transaction: Transaction) -> tuple[Planned, World, Fleet, bool]:
             records = Records.read(transaction)
             world = self._world(facts, records.instances, now_s)
-            plans = plan_all(records, world, self._rules)
-            fleet = self._next_fleet(plans, facts, transaction)
-            changed = write_plans(transaction, records, plans, fleet.version, now_s=now_s)
-            return plans, world, fleet, changed
+            planned = Planned(plan_all(records, world, self._rules))
+            if self._adapters is not None:
+                acked = self._told.acked_version
+                planned = self._adapters.plan(planned.plans, facts, acked_version=acked)
+            fleet = self._next_fleet(planned.plans, facts, transaction)
+            changed = write_plans(transaction, records, planned.plans, fleet.version, now_s=now_s)
+            return planned, world, fleet, changed
 
-        plans, world, fleet, changed = run(self._store, decide)
+        planned, world, fleet, changed = run(self._store, decide)
+        plans = planned.plans
+        if self._adapters is not None:
+            self._adapters.written(planned)
         self._say(plans, world, facts)
         remaining = {record.instance_id: record for one in plans for record in one.instances}
         orphans = [key for key in facts if key not in remaining and key not in self._actions.running]
@@ -271,7 +283,7 @@ class Reconciler:
                 for instance_id in (*orphans, *(key for one in plans for key in one.stop))
                 if self._may("stop", instance_id)
             ),
-            quiet=not orphans and all(is_quiet(one) for one in plans),
+            quiet=planned.at_rest and not orphans and all(is_quiet(one) for one in plans),
             changed=changed,
         )
 

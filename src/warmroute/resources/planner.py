@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from warmroute.core import limits
 from warmroute.core.ids import InstanceId
+from warmroute.resources.adapter_places import stamp_places
 from warmroute.resources.hosts import Slots, settle_host, slots_of
 from warmroute.resources.instances import Failed, advance
 from warmroute.resources.lifecycle import EndpointStatus
@@ -95,11 +96,13 @@ def stamp(
     """Write the version of the fleet that shows the planned records into what waits for it."""
     if endpoint.awaits == UNSTAMPED:
         endpoint = replace(endpoint, awaits=version)
-    stamped = tuple(
-        replace(record, drain_version=version) if record.drain_version == UNSTAMPED else record
-        for record in instances
-    )
-    return endpoint, stamped
+    return endpoint, tuple(_stamped(record, version) for record in instances)
+
+
+def _stamped(record: InstanceRecord, version: int) -> InstanceRecord:
+    if record.adapters and (places := stamp_places(record.adapters, version)) is not record.adapters:
+        record = replace(record, adapters=places)
+    return replace(record, drain_version=version) if record.drain_version == UNSTAMPED else record
 
 
 def _advance(

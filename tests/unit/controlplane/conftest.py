@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
+from warmroute.adapters.adapter_memory import MemoryAdapterLoader, MemoryShelf
 from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.service_model import load_schema
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.tasks import Tasks
+from warmroute.controlplane.adapter_calls import AdapterCalls
+from warmroute.controlplane.adapters import AdapterKeeper
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
@@ -42,6 +45,15 @@ class Routers:
         self.leases = 0
         self.floor = 0
         self.count = 1
+        self.wants = []
+        self.uses = {}
+
+    def adapter_use(self, target_id, generation, adapter):
+        return self.uses.get((target_id, adapter), (0, 0))
+
+    def take_adapter_wants(self):
+        wants, self.wants = tuple(self.wants), []
+        return wants
 
     async def publish(self, fleet, wait_s):
         if not self.fleets or self.fleets[-1] != fleet:
@@ -73,11 +85,24 @@ class Plane:
         self.provider = MemoryProvider()
         self.routers = Routers()
         self.clock = HandClock()
+        self.loader = MemoryAdapterLoader()
+        self.shelf = MemoryShelf()
         self.restart()
 
     def restart(self, *, store=None, provider=None, routers=None):
         provider = provider or self.provider
         self.tasks = Tasks()
+        rules = Rules(instance_types=TYPES, images=IMAGES)
+        calls = AdapterCalls(
+            loader=self.loader,
+            shelf=self.shelf,
+            tasks=self.tasks,
+            clock=self.clock,
+            on_news=lambda: None,  # steps are made by hand
+        )
+        self.adapters = AdapterKeeper(
+            calls=calls, routers=routers or self.routers, clock=self.clock, rules=rules
+        )
         self.reconciler = Reconciler(
             store=store or self.store,
             provider=ProviderByType(
@@ -87,8 +112,9 @@ class Plane:
             routers=routers or self.routers,
             tasks=self.tasks,
             clock=self.clock,
-            rules=Rules(instance_types=TYPES, images=IMAGES),
+            rules=rules,
             identity=Identity(REGION, ACCOUNT),
+            adapters=self.adapters,
         )
 
         async def get_schema():
