@@ -9,20 +9,30 @@ from botocore.model import ServiceModel
 from tests.conformance.answers import flaws
 from tests.conformance.cases import cases_of, difference
 from tests.conformance.facts import populate
-from tests.conformance.world import TYPES, World
-from warmroute.adapters.service_model import load_schema
+from tests.conformance.world import World, load_schemas
 from warmroute.resources.coverage_rows import COVERAGE
+from warmroute.resources.coverage_scaling import SCALING_COVERAGE
 from warmroute.resources.operations import OPERATIONS
+from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+
+SERVED = (*OPERATIONS, *SCALING_OPERATIONS)
+ROWS = COVERAGE | SCALING_COVERAGE
+
+
+def model_of(service):
+    return ServiceModel(Loader().load_service_model(service, "service-2"), service)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
+    """Return the service model that has an operation."""
+    models = [model_of("sagemaker"), model_of("application-autoscaling")]
+    return {name: one.operation_model(name) for one in models for name in one.operation_names}
 
 
 @pytest.fixture(scope="module")
 def schema():
-    return load_schema(TYPES)
+    return load_schemas()
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +53,13 @@ def found(differences, count):
     assert not differences, f"{len(differences)} of {count} cases differ:\n{shown}"
 
 
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+@pytest.mark.parametrize("operation", sorted(SERVED))
 def test_requests_made_from_the_model_get_the_right_answer(model, schema, content, operation):
-    operation_model = model.operation_model(operation)
+    operation_model = model[operation]
 
     async def run():
         differences, count = [], 0
-        for case in cases_of(operation, operation_model.input_shape, COVERAGE[operation]):
+        for case in cases_of(operation, operation_model.input_shape, ROWS[operation]):
             count += 1
             answer = await World(schema, content).call(operation, case.request)
             if case.same_as is not None:
@@ -67,7 +77,7 @@ def test_requests_made_from_the_model_get_the_right_answer(model, schema, conten
 
 
 def test_every_other_operation_of_sagemaker_is_named_as_not_supported(model, schema, content):
-    others = sorted(set(model.operation_names) - set(OPERATIONS))
+    others = sorted(set(model) - set(SERVED) - {"GetPredictiveScalingForecast"})
 
     async def run():
         world = World(schema, content)

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conformance.facts import ARN, NEEDS, SPECIFICATION, VARIANT, populate
-from tests.conformance.world import ACCOUNT, REGION, TYPES, World
-from warmroute.adapters.service_model import load_schema
+from tests.conformance.world import ACCOUNT, REGION, World, load_schemas
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 
 VALIDATION = "ValidationException"
@@ -20,7 +19,7 @@ WEIGHTS = [{"VariantName": "v", "DesiredWeight": 0.5}]
 
 @pytest.fixture(scope="module")
 def schema():
-    return load_schema(TYPES)
+    return load_schemas()
 
 
 @pytest.fixture(scope="module")

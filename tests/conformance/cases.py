@@ -192,7 +192,7 @@ def _allowed(operation, shape, base, node, coverage):
         if refused is not None and at(request, node.path[: node.path.index(refused) + 1]) not in ([], {}):
             texts, code = (f"{refused} of ", "is not supported by warmroute"), VALIDATION
         elif meaning is not None:
-            texts, code = (meaning,), VALIDATION
+            texts, code = (meaning.text,), meaning.code
         yield Case(f"{node.dotted} {label}", request, code, texts)
 
 

@@ -17,6 +17,25 @@ SPECIFICATION = {"ModelName": "m", "ComputeResourceRequirements": NEEDS}
 ADAPTER = {"BaseInferenceComponentName": "comp", "Container": {"ArtifactUrl": "s3://b/adapter.tar.gz"}}
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/sm"
 
+SCALED = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "endpoint/ep/variant/v",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+COPIES = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "inference-component/comp",
+    "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
+}
+STEPS = {
+    "AdjustmentType": "ChangeInCapacity",
+    "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
+}
+POLICY = SCALED | {"PolicyType": "StepScaling", "StepScalingPolicyConfiguration": STEPS}
+ACTION = SCALED | {"Schedule": "rate(5 minutes)", "ScalableTargetAction": {"MinCapacity": 1}}
+TARGET_ARN = f"arn:aws:application-autoscaling:{REGION}:{ACCOUNT}:scalable-target/id-1"
+NAMESPACE = {"ServiceNamespace": "sagemaker"}
+
 BASES: dict[str, dict[str, Any]] = {
     "CreateModel": {"ModelName": "new", "PrimaryContainer": {"Image": "img"}},
     "DescribeModel": {"ModelName": "m"},
@@ -52,6 +71,19 @@ BASES: dict[str, dict[str, Any]] = {
     "AddTags": {"ResourceArn": f"{ARN}:model/bare"},
     "ListTags": {"ResourceArn": f"{ARN}:model/m"},
     "DeleteTags": {"ResourceArn": f"{ARN}:model/m", "TagKeys": ["k"]},
+    "RegisterScalableTarget": COPIES | {"MinCapacity": 1, "MaxCapacity": 4},
+    "DescribeScalableTargets": NAMESPACE,
+    "DeregisterScalableTarget": SCALED,
+    "PutScalingPolicy": POLICY | {"PolicyName": "new"},
+    "DescribeScalingPolicies": NAMESPACE,
+    "DeleteScalingPolicy": SCALED | {"PolicyName": "steps"},
+    "PutScheduledAction": ACTION | {"ScheduledActionName": "new"},
+    "DescribeScheduledActions": NAMESPACE,
+    "DeleteScheduledAction": SCALED | {"ScheduledActionName": "act"},
+    "DescribeScalingActivities": NAMESPACE,
+    "TagResource": {"ResourceARN": TARGET_ARN},
+    "UntagResource": {"ResourceARN": TARGET_ARN, "TagKeys": ["k"]},
+    "ListTagsForResource": {"ResourceARN": TARGET_ARN},
 }
 """By operation: what makes the smallest request of the model one that succeeds in ``populate``'s world."""
 
@@ -88,6 +120,11 @@ async def populate(world):
         for _ in range(8):
             await world.step()
         await _into_service(world, name)
+    bounds = {"MinCapacity": 1, "MaxCapacity": 9, "Tags": {"k": "v"}}
+    target = await world.do("RegisterScalableTarget", **SCALED, **bounds)
+    assert target == {"ScalableTargetARN": TARGET_ARN}
+    await world.do("PutScalingPolicy", PolicyName="steps", **POLICY)
+    await world.do("PutScheduledAction", ScheduledActionName="act", **ACTION)
 
 
 async def _into_service(world, name):

@@ -1,11 +1,10 @@
 """What members of a request require of each other, and values that are refused for what they mean."""
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
+from tests.conformance import scaling_meanings
 from tests.conformance.facts import ADAPTER, SPECIFICATION, VARIANT
+from tests.conformance.meaning import Meaning, is_not
 
 PREFIX = {"PrefixLength": 4096, "ConcurrencyThreshold": 10}
 
@@ -32,7 +31,7 @@ def repair(operation, path, request):
         case "UpdateEndpoint", ["ExcludeRetainedVariantProperties", *_]:
             request["RetainAllVariantProperties"] = True
         case _:
-            pass
+            scaling_meanings.repair(operation, names, request)
     return request
 
 
@@ -120,73 +119,53 @@ def _repair_size(size, count, names):
 # --- Values that are refused for what they mean -----------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Meaning:
-    """A value within the model's bounds that is refused all the same.
-
-    Attributes:
-        operation: Which.
-        dotted: The node, or the end of it.
-        text: What the error's message holds.
-        applies: To which values; to which requests, when it takes two arguments.
-    """
-
-    operation: str
-    dotted: str
-    text: str
-    applies: Callable[[Any], bool] = lambda value: True
-
-
-def _is_not(*allowed):
-    return lambda value: value not in allowed
-
-
 MEANINGS = (
     Meaning("ListModels", "NextToken", "NextToken is not one that this operation returned"),
     Meaning("ListEndpointConfigs", "NextToken", "NextToken is not one that this operation returned"),
     Meaning("ListEndpoints", "NextToken", "NextToken is not one that this operation returned"),
     Meaning("ListTags", "NextToken", "NextToken is not one that ListTags returned"),
-    Meaning("DescribeModel", "ModelName", "Could not find model", _is_not("m")),
-    Meaning("DeleteModel", "ModelName", "Could not find model", _is_not("m")),
-    Meaning("DescribeEndpointConfig", "EndpointConfigName", "Could not find endpoint conf", _is_not("c")),
-    Meaning("DeleteEndpointConfig", "EndpointConfigName", "Could not find endpoint conf", _is_not("c")),
-    Meaning("CreateEndpoint", "EndpointConfigName", "Could not find endpoint configuration", _is_not("c")),
-    Meaning("UpdateEndpoint", "EndpointConfigName", "Could not find endpoint configuration", _is_not("c2")),
-    Meaning("DescribeEndpoint", "EndpointName", "Could not find endpoint", _is_not("ep")),
-    Meaning("UpdateEndpoint", "EndpointName", "Could not find endpoint", _is_not("ep")),
-    Meaning("UpdateEndpointWeightsAndCapacities", "EndpointName", "Could not find endpoint", _is_not("ep")),
-    Meaning("DeleteEndpoint", "EndpointName", "Could not find endpoint", _is_not("ep")),
+    Meaning("DescribeModel", "ModelName", "Could not find model", is_not("m")),
+    Meaning("DeleteModel", "ModelName", "Could not find model", is_not("m")),
+    Meaning("DescribeEndpointConfig", "EndpointConfigName", "Could not find endpoint conf", is_not("c")),
+    Meaning("DeleteEndpointConfig", "EndpointConfigName", "Could not find endpoint conf", is_not("c")),
+    Meaning("CreateEndpoint", "EndpointConfigName", "Could not find endpoint configuration", is_not("c")),
+    Meaning("UpdateEndpoint", "EndpointConfigName", "Could not find endpoint configuration", is_not("c2")),
+    Meaning("DescribeEndpoint", "EndpointName", "Could not find endpoint", is_not("ep")),
+    Meaning("UpdateEndpoint", "EndpointName", "Could not find endpoint", is_not("ep")),
+    Meaning("UpdateEndpointWeightsAndCapacities", "EndpointName", "Could not find endpoint", is_not("ep")),
+    Meaning("DeleteEndpoint", "EndpointName", "Could not find endpoint", is_not("ep")),
     Meaning(
         "UpdateEndpointWeightsAndCapacities",
         "VariantName",
         "is/are not present within endpoint configuration",
-        _is_not("v"),
+        is_not("v"),
     ),
-    Meaning("CreateEndpointConfig", "ModelNameOverride", "Could not find model", _is_not("m")),
+    Meaning("CreateEndpointConfig", "ModelNameOverride", "Could not find model", is_not("m")),
     Meaning("ListInferenceComponents", "NextToken", "NextToken is not one that this operation returned"),
-    Meaning("CreateInferenceComponent", "EndpointName", "Could not find endpoint", _is_not("hosts")),
-    Meaning("CreateInferenceComponent", "VariantName", "is/are not present within endpoint", _is_not("v")),
-    Meaning("CreateInferenceComponent", "ModelName", "Could not find model", _is_not("m")),
+    Meaning("CreateInferenceComponent", "EndpointName", "Could not find endpoint", is_not("hosts")),
+    Meaning("CreateInferenceComponent", "VariantName", "is/are not present within endpoint", is_not("v")),
+    Meaning("CreateInferenceComponent", "ModelName", "Could not find model", is_not("m")),
     Meaning(
-        "CreateInferenceComponent", "BaseInferenceComponentName", "Could not find inference", _is_not("comp")
+        "CreateInferenceComponent", "BaseInferenceComponentName", "Could not find inference", is_not("comp")
     ),
-    Meaning("UpdateInferenceComponent", "ModelName", "Could not find model", _is_not("m")),
-    Meaning("UpdateInferenceComponent", "InferenceComponentName", "Could not find inf", _is_not("comp")),
+    Meaning("UpdateInferenceComponent", "ModelName", "Could not find model", is_not("m")),
+    Meaning("UpdateInferenceComponent", "InferenceComponentName", "Could not find inf", is_not("comp")),
     Meaning("UpdateInferenceComponent", "BaseInferenceComponentName", "is no adapter"),
-    Meaning("DescribeInferenceComponent", "InferenceComponentName", "Could not find inf", _is_not("comp")),
-    Meaning("DeleteInferenceComponent", "InferenceComponentName", "Could not find inf", _is_not("other")),
+    Meaning("DescribeInferenceComponent", "InferenceComponentName", "Could not find inf", is_not("comp")),
+    Meaning("DeleteInferenceComponent", "InferenceComponentName", "Could not find inf", is_not("other")),
     Meaning(
-        "UpdateInferenceComponentRuntimeConfig", "InferenceComponentName", "Could not find", _is_not("comp")
+        "UpdateInferenceComponentRuntimeConfig", "InferenceComponentName", "Could not find", is_not("comp")
     ),
-    Meaning("CreateEndpoint", "AlarmName", "names alarms that do not exist"),
-    Meaning("UpdateEndpoint", "AlarmName", "names alarms that do not exist"),
+    Meaning("CreateEndpoint", "AlarmName", "names alarms that do not exist", is_not("a")),
+    Meaning("UpdateInferenceComponent", "AlarmName", "names alarms that do not exist", is_not("a")),
+    Meaning("UpdateEndpoint", "AlarmName", "names alarms that do not exist", is_not("a")),
     Meaning("AddTags", "ResourceArn", "names no model, endpoint"),
     Meaning("ListTags", "ResourceArn", "names no model, endpoint"),
     Meaning("DeleteTags", "ResourceArn", "names no model, endpoint"),
     Meaning("CreateModel", "Mode", "Mode MultiModel", lambda value: value == "MultiModel"),
     Meaning("CreateModel", "Containers", "A model of 15 containers", lambda value: len(value) > 1),
     Meaning("CreateModel", "Containers", "has no container", lambda value: not value),
-    Meaning("CreateEndpointConfig", "ModelName", "Could not find model", _is_not("m")),
+    Meaning("CreateEndpointConfig", "ModelName", "Could not find model", is_not("m")),
     Meaning(
         "CreateEndpointConfig",
         "ShadowProductionVariants",
@@ -207,9 +186,9 @@ MEANINGS = (
 
 
 def meaning_of(operation, dotted, value):
-    """Return why a value is refused although the model allows it; None for no reason."""
-    for row in MEANINGS:
+    """Return the row of a value that is refused although the model allows it; None for none."""
+    for row in (*MEANINGS, *scaling_meanings.MEANINGS):
         end = dotted == row.dotted or dotted.endswith(f".{row.dotted}")
         if row.operation == operation and end and row.applies(value):
-            return row.text
+            return row
     return None

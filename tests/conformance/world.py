@@ -8,16 +8,19 @@ from typing import Any
 import msgspec
 
 from warmroute.adapters.providers.memory import MemoryProvider
+from warmroute.adapters.service_model import load_scaling_schema, load_schema
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.tasks import Tasks
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
+from warmroute.controlplane.scaling_service import ScalingService
 from warmroute.controlplane.service import ControlService
 from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.resources.arns import Place
 from warmroute.resources.errors import ApiError
 from warmroute.resources.planner import Rules
+from warmroute.resources.scaling_operations import SCALING_OPERATIONS
 
 REGION, ACCOUNT = "eu-west-1", "123456789012"
 TYPE = "ml.g5.xlarge"
@@ -27,6 +30,11 @@ TYPES = {
     for name in (TYPE, OTHER_TYPE)
 }
 STEPS_MAX = 80
+
+
+def load_schemas():
+    """Return the schemas of the services that are served, by botocore's names."""
+    return {"sagemaker": load_schema(TYPES), "application-autoscaling": load_scaling_schema()}
 
 
 class HandClock:
@@ -90,7 +98,7 @@ class World:
         """Make a world.
 
         Args:
-            schema: Of the service model.
+            schema: Of the service models: ``load_schemas()``.
             content: What the store holds at first; None for nothing.
             alive: Whether there is a reconciler; when there is no content, unless told.
             instances: Of a provider, by id: those that run already.
@@ -119,7 +127,10 @@ class World:
             )
 
         async def get_schema():
-            return schema
+            return schema["sagemaker"]
+
+        async def get_scaling_schema():
+            return schema["application-autoscaling"]
 
         self.service = ControlService(
             store=self.store,
@@ -129,6 +140,16 @@ class World:
             instance_types=TYPES,
             clock=self.clock,
             describe_hold_s=0,
+            alarms=("a",),
+        )
+        ids = count(1 + 1000 * len(instances))
+        self.scaling = ScalingService(
+            store=self.store,
+            schema=get_scaling_schema,
+            place=Place(REGION, ACCOUNT),
+            clock=self.clock,
+            calls=self.service.calls,
+            new_id=lambda: f"id-{next(ids)}",
         )
 
     @property
@@ -137,9 +158,10 @@ class World:
         return self.store._content
 
     async def call(self, operation, document):
-        """Make a call as HTTP would."""
+        """Make a call as HTTP would; operations of both services have names of their own."""
+        service = self.scaling if operation in SCALING_OPERATIONS else self.service
         try:
-            output = await self.service.call(operation, msgspec.json.encode(document))
+            output = await service.call(operation, msgspec.json.encode(document))
         except ApiError as error:
             return Answer(code=str(error.code), status=error.status, message=error.message)
         return Answer(output=msgspec.json.decode(msgspec.json.encode(output)))
