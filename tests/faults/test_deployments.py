@@ -152,3 +152,39 @@ def test_a_shadow_gets_its_share_and_whatever_it_does_reaches_nobody(llm):
     assert "warmroute_shadow_copies_total{" in page
     assert 'outcome="dropped_full"' in page
     assert 'status="500"' in page
+
+
+ALARM = """
+[alarms."model-errors"]
+metric = "InvocationModelErrors"
+statistic = "Sum"
+endpoint = "llm"
+variant = "AllTraffic"
+threshold = 5
+period_s = 10
+missing = "notBreaching"
+
+[autoscaling]
+speed = 10
+"""
+
+
+def test_an_alarm_turns_a_deployment_back_and_the_old_variant_serves_throughout(llm, tmp_path):
+    (tmp_path / "settings.toml").write_text(SETTINGS + ALARM)
+    policy = blue_green("CANARY", bake=600, CanarySize=percent(10))
+    policy["AutoRollbackConfiguration"] = {"Alarms": [{"AlarmName": "model-errors"}]}
+    endpoint = llm()
+    with Load(endpoint.server) as load, Phases(endpoint) as phases:
+        endpoint.update("green", policy)
+        wait_until(phases.bakes)
+        endpoint.behave("green", status=500)
+        endpoint.wait_for("RollingBack", "InService")
+        endpoint.wait_for("InService")
+        ended_s = time.time()
+        wait_until(lambda: time.time() > ended_s + 1.0)
+    assert "Alarm model-errors" in endpoint.describe()["FailureReason"]
+    assert all(status == 424 for _, status, _ in load.failures), "what green answered, and nothing else"
+    assert 0 < len(load.failures) < len(load.answers) * 0.2
+    assert not [at for at, *_ in load.failures if at > ended_s]
+    assert load.between(ended_s, ended_s + 9).total() > RATE // 2
+    assert set(load.between(ended_s, ended_s + 9)) == {"blue"}
