@@ -32,11 +32,15 @@ from warmroute.resources.lifecycle import (
 )
 from warmroute.resources.planner import Rules
 
-URLS = ("http://a", "http://b", "http://c")
+URLS = {
+    "fixed": ("http://a", "http://b", "http://c"),
+    # Of hosts alone: a host has its place before a copy takes a URL, and instances of models take URLs.
+    "fixed.hosts": ("http://d", "http://e", "http://f"),
+}
 TYPES = {
     "ml.local": InstanceType("ml.local", ProviderKind.LOCAL, image="img"),
     "gpu": InstanceType("gpu", ProviderKind.LOCAL, image="img", accelerators=2, memory_mb=4096),
-    "fixed": InstanceType("fixed", ProviderKind.STATIC, urls=URLS),
+    **{name: InstanceType(name, ProviderKind.STATIC, urls=urls) for name, urls in URLS.items()},
 }
 IMAGES = {
     "img": Image("img", startup_s_max=60.0),
@@ -145,8 +149,9 @@ class Servers(MemoryProvider):
         self.faults.point(f"the start of {order.instance_id}, after it")
 
     async def _start(self, order):
-        if order.instance_type == "fixed" and order.instance_id not in self.instances:
-            free = [url for url in URLS if url not in self.places.values()]
+        urls = URLS.get(order.instance_type)
+        if urls is not None and order.instance_id not in self.instances:
+            free = [url for url in urls if url not in self.places.values()]
             if not free:
                 raise ProviderRefused("All URLs are in use.")
             self.places[order.instance_id] = free[0]
@@ -391,7 +396,7 @@ class Plane:
         instance_id = self.choice.choice(running)
         instance = self.provider.instances[instance_id]
         self.watch.disturbed.add(instance.order.endpoint)
-        if self.choice.random() < 0.5 and instance.order.instance_type != "fixed":
+        if self.choice.random() < 0.5 and instance.order.instance_type not in URLS:
             self.trace.append(f"{instance_id} exits")
             self.provider.exit(instance_id)
         else:

@@ -2,7 +2,8 @@
 
 Choice: a component whose creation fails is Failed and runs no copy. One that serves is never Failed: an
 update that cannot be finished is rolled back, one of the number of copies ends with the copies there are,
-and FailureReason says why; the missing ones are tried again and again.
+and so does a rollback whose old copies cannot be had. FailureReason says why; the missing ones are tried
+again and again.
 """
 
 from collections.abc import Mapping
@@ -112,9 +113,11 @@ def give_up(
     if component.active is None:
         status = move_component(component.status, ComponentStatus.FAILED)
         return replace(component, status=status, awaits=None, modified_s=world.now_s)
-    if component.rollout is not None:
-        return replace(component, rollout=replace(component.rollout, back=True, baked_s=None))
-    return _settled(component, world)
+    if component.rollout is None:
+        return _settled(component, world)
+    if component.rollout.back:
+        return _settled(replace(component, pending=None), world)
+    return replace(component, rollout=replace(component.rollout, back=True, baked_s=None))
 
 
 def _settled(component: InferenceComponentRecord, world: World) -> InferenceComponentRecord:
@@ -129,7 +132,7 @@ def _why(
     assert newest is not None, "a component that changes has a specification"
     rollout = component.rollout
     if rollout is not None and rollout.back:
-        return None
+        return _why_not_even_back(component, failures, no_room)
     fatal = next((one for one in failures if one.fatal and one.record.revision == newest.revision), None)
     if fatal is not None or rollout is None:
         return fatal.reason if fatal is not None else no_room
@@ -139,6 +142,17 @@ def _why(
     if rollout.timeout_s is not None and world.now_s >= newest.started_s + rollout.timeout_s:
         return f"The update took longer than MaximumExecutionTimeoutInSeconds, {rollout.timeout_s:g} s."
     return no_room
+
+
+def _why_not_even_back(
+    component: InferenceComponentRecord, failures: list[Failed], no_room: str | None
+) -> str | None:
+    """Return why a rollback ends with the copies there are; None as long as the missing ones may come."""
+    active = component.active
+    assert active is not None, "only a component that served can roll back"
+    fatal = next((one for one in failures if one.fatal and one.record.revision == active.revision), None)
+    why = fatal.reason if fatal is not None else no_room
+    return f"{component.failure_reason or ''} The rollback failed: {why}".strip() if why is not None else None
 
 
 def without_endpoint(component: InferenceComponentRecord, now_s: float) -> InferenceComponentRecord | None:

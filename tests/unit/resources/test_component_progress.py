@@ -11,6 +11,7 @@ from warmroute.resources.component_progress import (
     confirm_component,
     give_up,
     without_endpoint,
+    without_place,
 )
 from warmroute.resources.instances import Failed
 from warmroute.resources.lifecycle import ComponentStatus
@@ -127,7 +128,17 @@ def test_failures_that_may_still_turn_out_well_change_nothing():
 def test_a_rollout_that_fails_is_rolled_back():
     record = give_up(updating(), [failed(2)], no_room=None, world=world())
     assert (record.status, record.rollout.back, record.failure_reason) == (C.UPDATING, True, "why")
-    assert give_up(record, [failed(2)], no_room="no room", world=world()) == record
+    assert give_up(record, [failed(2), failed(1, fatal=False)], no_room=None, world=world()) == record
+
+
+@pytest.mark.parametrize(
+    ("failures", "no_room", "why"), [([], "no room", "no room"), ([failed(1)], None, "why")]
+)
+def test_a_rollback_that_gets_no_further_ends_with_the_copies_there_are(failures, no_room, why):
+    back = updating(rollout=ComponentRollout(1, back=True, beside=False), failure_reason="It was bad.")
+    record = give_up(back, failures, no_room=no_room, world=world(3.0))
+    assert (record.status, record.active, record.pending, record.rollout) == (C.IN_SERVICE, ONE, None, None)
+    assert record.failure_reason == f"It was bad. The rollback failed: {why}"
 
 
 def test_failures_of_old_copies_do_not_end_a_rollout():
@@ -164,3 +175,10 @@ def test_without_its_endpoint_nothing_is_waited_for():
     kept = without_endpoint(updating(awaits=3), 1.0)
     assert (kept.status, kept.pending, kept.rollout, kept.awaits) == (C.IN_SERVICE, None, None, None)
     assert kept.failure_reason == "Endpoint ep does not exist any more."
+
+
+def test_without_its_place_a_change_ends():
+    lost = without_place(updating(), "The variant is gone.", 1.0)
+    assert (lost.status, lost.pending, lost.rollout) == (C.IN_SERVICE, None, None)
+    assert (lost.failure_reason, lost.modified_s) == ("The variant is gone.", 1.0)
+    assert without_place(serving(), "The variant is gone.", 1.0) == serving()
