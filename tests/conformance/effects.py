@@ -6,7 +6,7 @@ What a record keeps as it was given does not count: neither documents nor what D
 import json
 from dataclasses import replace
 
-from tests.conformance.facts import ADAPTER, BASES, SPECIFICATION, VARIANT
+from tests.conformance.facts import ADAPTER, BASES, COPIES, SCALED, SPECIFICATION, VARIANT
 from tests.conformance.world import OTHER_TYPE, TYPE
 
 STEPS_MAX = 40
@@ -20,7 +20,7 @@ CANARY = {
         }
     }
 }
-GIVEN = {"document", "echo", "policy", "last_policy", "arn"}
+GIVEN = {"document", "echo", "policy", "last_policy", "arn", "step", "tracking"}
 """Members of records that hold what callers gave, or are made of their names."""
 STEPS = 6
 """Reconcile steps after which a deployment is looked at; each looks different when its policy does."""
@@ -31,7 +31,7 @@ async def outcome(world, operation, request):
     await _before(world, operation, request)
     answer = await world.call(operation, request)
     assert answer.output is not None, answer.message
-    seen = [answer.output] if operation.startswith("List") else []
+    seen = [answer.output] if operation.startswith(("List", "Describe")) else []
     match operation:
         case "CreateModel":
             variant = VARIANT | {"ModelName": request["ModelName"]}
@@ -89,9 +89,10 @@ def _state(world):
         f"{kind}/{name}": _stripped(json.loads(text))
         for (kind, name), text in world.content.resources.items()
     }
+    scaling = [_stripped(json.loads(text)) for text in world.content.scaling.values()]
     instances = [_stripped(json.loads(text)) for text in world.content.instances.values()]
     orders = [repr(instance.order) for instance in world.provider.instances.values()]
-    return json.dumps([records, instances, orders, repr(world.routers.fleets[-1:])], sort_keys=True)
+    return json.dumps([records, scaling, instances, orders, repr(world.routers.fleets[-1:])], sort_keys=True)
 
 
 def _stripped(value):
@@ -105,6 +106,7 @@ def _stripped(value):
 IDLE = {"Strategy": "IDLE_RELEASE"}
 ENABLED = {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 3}
 POOLS = [{"InstanceType": TYPE, "Priority": 1}, {"InstanceType": OTHER_TYPE, "Priority": 2}]
+RESOURCES = (SCALED["ResourceId"], COPIES["ResourceId"])
 VALUES = {
     "Image": ("img", "other"),
     "ModelName": ("m", "m3"),
@@ -119,7 +121,15 @@ VALUES = {
     "EndpointConfigName": ("c", "c2"),
     "EndpointName": ("new", "new2"),
     "SortOrder": ("Ascending", "Descending"),
-    "MaxResults": (1, 100),
+    "MaxResults": (1, 50),
+    "PolicyNames": ("steps", "track"),
+    "ScheduledActionNames": ("act", "act2"),
+    "ResourceId": RESOURCES,
+    "ResourceIds": RESOURCES,
+    "TagKeys": ("k", "x"),
+    "Schedule": ("rate(5 minutes)", "rate(9 minutes)"),
+    "StartTime": (1_900_000_000, 1_900_000_060),
+    "EndTime": (1_900_000_000, 1_900_000_060),
     "StatusEquals": ("InService", "Failed"),
     "EndpointNameEquals": ("hosts", "ep"),
     "VariantNameEquals": ("v", "w"),
@@ -218,6 +228,10 @@ REQUESTS = {
         )
         for end, policies in COMPONENT_POLICIES.items()
     },
+    ("PutScheduledAction", "Timezone"): tuple(
+        BASES["PutScheduledAction"] | {"Schedule": "cron(0 9 * * ? *)", "Timezone": zone}
+        for zone in ("Europe/Berlin", "America/New_York")
+    ),
     ("CreateInferenceComponent", "BaseInferenceComponentName"): (component(), adapter("s3://b/a.tar.gz")),
     ("CreateInferenceComponent", "Container.ArtifactUrl"): (adapter("s3://b/a"), adapter("s3://b/b")),
 }  # fmt: skip

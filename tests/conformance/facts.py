@@ -32,6 +32,21 @@ STEPS = {
     "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
 }
 POLICY = SCALED | {"PolicyType": "StepScaling", "StepScalingPolicyConfiguration": STEPS}
+TRACK = SCALED | {
+    "PolicyType": "TargetTrackingScaling",
+    "TargetTrackingScalingPolicyConfiguration": {
+        "TargetValue": 7,
+        "CustomizedMetricSpecification": {
+            "MetricName": "ModelLatency",
+            "Namespace": "AWS/SageMaker",
+            "Dimensions": [
+                {"Name": "EndpointName", "Value": "ep"},
+                {"Name": "VariantName", "Value": "v"},
+            ],
+            "Statistic": "Average",
+        },
+    },
+}
 ACTION = SCALED | {"Schedule": "rate(5 minutes)", "ScalableTargetAction": {"MinCapacity": 1}}
 TARGET_ARN = f"arn:aws:application-autoscaling:{REGION}:{ACCOUNT}:scalable-target/id-1"
 NAMESPACE = {"ServiceNamespace": "sagemaker"}
@@ -124,7 +139,10 @@ async def populate(world):
     target = await world.do("RegisterScalableTarget", **SCALED, **bounds)
     assert target == {"ScalableTargetARN": TARGET_ARN}
     await world.do("PutScalingPolicy", PolicyName="steps", **POLICY)
-    await world.do("PutScheduledAction", ScheduledActionName="act", **ACTION)
+    for name in ("act", "act2"):
+        await world.do("PutScheduledAction", ScheduledActionName=name, **ACTION)
+    await world.do("RegisterScalableTarget", **COPIES, MinCapacity=1, MaxCapacity=4)
+    await world.do("PutScalingPolicy", PolicyName="track", **TRACK)
 
 
 async def _into_service(world, name):
