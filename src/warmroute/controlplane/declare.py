@@ -24,6 +24,7 @@ from warmroute.resources.records import EndpointRecord, JsonObject
 FLAGS_NOTE: Final = "flags_of_serve"
 INSTANCE_TYPES_NOTE: Final = "instance_types_of_serve"
 VARIANT: Final = "AllTraffic"
+_UPDATABLE: Final = (EndpointStatus.IN_SERVICE, EndpointStatus.UPDATE_ROLLBACK_FAILED)
 _SUFFIX_CHARACTERS: Final = 9
 """A hyphen and eight hexadecimal digits."""
 
@@ -156,7 +157,7 @@ async def _carry_out(
         await service.settled(name, limits.DECLARE_SETTLE_S)
         with store.transaction() as transaction:
             endpoint = transaction.endpoint(name)
-        if endpoint is not None and endpoint.status is EndpointStatus.IN_SERVICE:
+        if endpoint is not None and endpoint.status in _UPDATABLE:
             await service.invoke("UpdateEndpoint", wanted)
             return "updated"
         if endpoint is not None:

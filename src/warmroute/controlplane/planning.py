@@ -8,13 +8,14 @@ from warmroute.controlplane.ports import Transaction
 from warmroute.resources.component_planner import plan_endpoint, stamp_component
 from warmroute.resources.component_progress import without_endpoint
 from warmroute.resources.hosts import slots_of
-from warmroute.resources.lifecycle import CHANGING, COMPONENT_CHANGING
+from warmroute.resources.lifecycle import CHANGING, COMPONENT_CHANGING, EndpointStatus
 from warmroute.resources.planner import Plan, stamp
 from warmroute.resources.records import (
     EndpointRecord,
     InferenceComponentRecord,
     InstanceRecord,
     InstanceState,
+    RolloutPhase,
 )
 from warmroute.resources.world import Rules, World
 
@@ -134,9 +135,14 @@ def _write_orphans(
 
 
 def is_quiet(one: Plan) -> bool:
-    """Whether a plan waits for nothing."""
+    """Whether a plan waits for nothing that must be seen within less than a second."""
     if one.endpoint is None:
         return False
+    rollout = one.endpoint.rollout
+    bakes = rollout is not None and rollout.phase in (RolloutPhase.BAKING, RolloutPhase.TERMINATING)
+    at_rest = one.endpoint.status not in CHANGING or (
+        bakes and one.endpoint.status is EndpointStatus.UPDATING
+    )
     states = {record.state for record in one.instances}
     changing = any(component.status in COMPONENT_CHANGING for component in one.components)
-    return one.endpoint.status not in CHANGING and not changing and states <= {InstanceState.IN_SERVICE}
+    return at_rest and not changing and states <= {InstanceState.IN_SERVICE}

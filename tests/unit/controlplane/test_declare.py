@@ -232,3 +232,21 @@ def test_configs_are_named_by_their_content(name):
     assert one == config_of(replace(PREFIX_AWARE, endpoint=name))["EndpointConfigName"]
     assert one != two
     assert len(one) <= 63
+
+
+def test_an_endpoint_whose_rollback_failed_is_repaired_by_an_update(plane):
+    async def test(p):
+        await take(p, FLAGS)
+        record = p.endpoint()
+        broken = replace(record, status=EndpointStatus.UPDATE_ROLLBACK_FAILED, mixed=record.active.variants)
+        with p.store.transaction() as tables:
+            tables.put(broken)
+        changing = asyncio.ensure_future(declare(p.service, p.store, PREFIX_AWARE))
+        while not changing.done():
+            await p.step()
+            await asyncio.sleep(0)
+        assert (await changing).text == "Endpoint ep: updated as the flags say."
+        await p.settle()
+        assert (p.endpoint().status, p.endpoint().mixed) == (EndpointStatus.IN_SERVICE, ())
+
+    plane(test)
