@@ -20,6 +20,7 @@ from warmroute.adapters.control_metrics import CONTROL_METRICS
 from warmroute.adapters.images import built_in_images
 from warmroute.app.config import Sources, load
 from warmroute.app.machines import images_of, instance_types_of
+from warmroute.cli.apply_file import read
 from warmroute.cli.main import COMMANDS, main
 from warmroute.observe.catalogue import METRICS
 
@@ -117,7 +118,22 @@ def operations_of(service: str) -> dict[str, set[str]]:
 # --- TOML and JSON ------------------------------------------------------------------------------
 
 
-@in_language("toml")
+def is_for_apply(snippet: Snippet) -> bool:
+    """Whether a snippet is a file of `warmroute apply`: the tables of those begin with a capital."""
+    return re.search(r"^(\[\[)?[A-Z]\w+(\]\]|:)", snippet.text, re.MULTILINE) is not None
+
+
+FILES = [one for one in SNIPPETS if one.language in ("toml", "yaml") and is_for_apply(one)]
+SETTINGS = [one for one in SNIPPETS if one.language == "toml" and not is_for_apply(one)]
+
+
+@pytest.mark.parametrize("snippet", FILES, ids=str)
+def test_files_of_apply_are_what_it_takes(snippet, tmp_path):
+    (tmp_path / f"file.{snippet.language}").write_text(snippet.text)
+    read(tmp_path / f"file.{snippet.language}")
+
+
+@pytest.mark.parametrize("snippet", SETTINGS, ids=str)
 def test_toml_is_what_the_settings_reader_takes(snippet, tmp_path):
     (tmp_path / "secret-of-a-snippet").write_text("a-long-random-secret\n")
     text = re.sub(r'(_file = )"[^"]*"', r'\1"secret-of-a-snippet"', snippet.text)

@@ -8,7 +8,7 @@ import click
 
 from warmroute.cli.api import Api
 from warmroute.cli.connection import connected
-from warmroute.cli.failure import EXIT_INTERRUPTED, EXIT_MISTAKE, CommandFailed
+from warmroute.cli.failure import EXIT_INTERRUPTED, EXIT_MISTAKE, EXIT_REFUSED, CommandFailed
 from warmroute.cli.terminal import echo
 from warmroute.core.errors import ConfigurationError
 
@@ -17,19 +17,14 @@ EXIT_CHANGES = EXIT_MISTAKE
 
 
 class _Apply(click.Command):
-    """Ends with 1 for wrong usage: 2 says that there is something to change."""
+    """Ends with 1 for mistakes: 2 says that there is something to change."""
 
-    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        try:
-            return super().make_context(*arguments, **extra)
-        except click.UsageError as error:
-            raise CommandFailed(error.format_message()) from None
+    mistake_status = EXIT_REFUSED
+    """Exit status for wrong usage."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except click.UsageError as error:
-            raise CommandFailed(error.format_message()) from None
         except ConfigurationError as error:
             raise CommandFailed(str(error)) from None
 

@@ -219,11 +219,11 @@ def _only_variant(api: Api, name: str) -> str:
 @wait_option
 @connected
 def drain(api: Api, *, instance: str, replaced: bool | None, wait: bool) -> None:
-    """Take one instance, or one copy of a component, out of service, without failing a request.
+    """Take one instance, or one copy of a component, out of service.
 
-    It takes no new request from now on, what runs on it ends by itself, and then the server is stopped.
+    It takes no new request from now on, what runs on it has 60 s to end, and then the server is stopped.
     A replacement is started at once, beside it. With --shrink, and for servers that warmroute did not start,
-    the variant has one less from now on; `warmroute endpoints scale` brings it back.
+    the variant has one less from now on, which scale brings back.
     """
     request: JsonObject = {"InstanceId": instance}
     if replaced is not None:

@@ -50,6 +50,8 @@ class _Commands(click.Group):
             sys.exit(EXIT_MISTAKE)
         except CommandFailed as error:
             _fail(error.format_message(), error.status)
+        except click.UsageError as error:
+            _fail(error.format_message(), _mistake_status(error))
         except click.ClickException as error:
             _fail(error.format_message())
         except ConfigurationError as error:
@@ -61,6 +63,12 @@ class _Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _mistake_status(error: click.UsageError) -> int:
+    """Return the exit status of wrong usage, which a command may have one of its own for."""
+    command = error.ctx.command if error.ctx is not None else None
+    return int(getattr(command, "mistake_status", EXIT_MISTAKE))
 
 
 def how_built() -> str:
