@@ -14,6 +14,7 @@ from warmroute.core.events import CacheCleared, Cancelled, Completed, EventsLost
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
 from warmroute.routing.homes import COUNT_MIN, Homes
+from warmroute.routing.key import characters_of
 from warmroute.routing.kvbook import KvTuning
 from warmroute.routing.kvindex import CONTRADICTIONS_MAX, Trust
 from warmroute.routing.rendezvous import weights
@@ -32,6 +33,8 @@ tunings = st.builds(
     blind=st.floats(0, 2),
     harm=st.floats(0, 1),
     decode=st.floats(0, 0.01),
+    room=st.floats(0, 1),
+    copies=st.floats(0, 0.9),
 )
 
 
@@ -53,8 +56,8 @@ def book_of(router):
     return router.endpoints["e"].variants["v", 0]
 
 
-def ask(router, chain, *, key=1, more=100, tried=()):
-    request = RoutingRequest(key=key, chain=chain, characters=1024 * len(chain) + more)
+def ask(router, chain, *, key=1, more=20, tried=()):
+    request = RoutingRequest(key=key, chain=chain, characters=characters_of(len(chain)) + more)
     return router.decide(book_of(router), request, 0, tried)
 
 
@@ -239,6 +242,7 @@ def test_engines_that_report_no_cached_tokens_are_unknown_and_come_back_with_the
     members, chain, strangers
 ):
     """Whatever new prompts there are between."""
+    chain += tuple(range(2**66, 2**66 + 5))  # a report on little more than a thousand characters says little
     router, name = router_of(members), members[0]
     others, shelf = tuple(members[1:]), book_of(router).rows[name].shelf
     fresh = iter(range(2**64, 2**65))

@@ -1,11 +1,13 @@
 """Home keys: which start of a prompt decides where it belongs, chosen by the traffic.
 
 A start that much of the traffic has (a system prompt) is no good: it would have one home. The home key is
-the shortest start, of 1, 2, 4, 8, … text blocks, that at most one request in ``spread`` times the number of
+the shortest start, of 128, 256, 512, … characters, that at most one request in ``spread`` times the number of
 targets has. Starts become too popular and cease to be with hysteresis, so that keys do not flip.
 """
 
 from collections.abc import Sequence
+
+from warmroute.routing.key import twice
 
 WINDOW = 1024
 """Requests in one of the two windows over which shares are counted, at least."""
@@ -14,6 +16,9 @@ HITS = 16
 the homes of such starts would change every few windows."""
 COUNT_MIN = 8
 """Requests with a start before it may be called popular: the first few say nothing."""
+DEVIATIONS = 3.0
+"""How far above the limit a count must be in the first window, in standard deviations of one at the limit:
+a session's first burst is no popularity, and of routers that share nothing each would see another."""
 
 
 class Homes:
@@ -21,12 +26,16 @@ class Homes:
 
     Args:
         spread: Homes that a start may have at most, times targets, is one over its share.
+
+    Attributes:
+        popular: Text blocks that are popular at the start of the prompt that was counted last.
     """
 
-    __slots__ = ("_before", "_now", "_popular", "_seen_before", "_seen_now", "spread")
+    __slots__ = ("_before", "_now", "_popular", "_seen_before", "_seen_now", "popular", "spread")
 
     def __init__(self, spread: float) -> None:
         self.spread = spread
+        self.popular = 0
         self._now: dict[int, int] = {}
         self._before: dict[int, int] = {}
         self._seen_now = 0
@@ -40,10 +49,13 @@ class Homes:
             chain: Hashes of its text blocks.
             targets: How many there are.
         """
+        self.popular = 0
         if not chain:
             return None
         limit = 1 / (self.spread * targets)
-        seen = self._seen_now + self._seen_before + 1
+        fair = limit * (self._seen_now + self._seen_before + 1)
+        chance = 0.0 if self._seen_before else DEVIATIONS * fair**0.5
+        most = max(COUNT_MIN - 1.0, fair + chance)
         now, before, popular = self._now, self._before, self._popular
         length, end = 1, len(chain)
         while True:
@@ -51,12 +63,13 @@ class Homes:
             count = now[block] = now.get(block, 0) + 1
             if block not in popular:
                 count += before.get(block, 0)
-                if count < COUNT_MIN or count <= limit * seen:
+                if count <= most:
                     break
                 popular.add(block)
+            self.popular = length
             if length == end:
                 break
-            length = min(2 * length, end)
+            length = min(twice(length), end)
         self._seen_now += 1
         if self._seen_now >= max(WINDOW, round(HITS / limit)):
             self._turn(limit)

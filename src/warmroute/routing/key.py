@@ -13,7 +13,10 @@ from xxhash import xxh3_64_intdigest
 
 KEY_VERSION = 1
 TEXT_BLOCK_CHARACTERS = 1024
-"""Characters (OpenAI) or bytes (native) in a text block of KV_AWARE."""
+"""Characters (OpenAI) or bytes (native) in a text block of KV_AWARE, but for the first ones."""
+_FIRST_ENDS = (0, 128, 256, 512)
+"""Where the first text blocks end: starts of short prompts, of which chats have many, are told apart too."""
+_EXTRA = len(_FIRST_ENDS) - 1
 
 
 _COMPONENT_VERSION = f"{KEY_VERSION} component"
@@ -41,6 +44,26 @@ def partition(
     if component:
         return b"".join([_field(part) for part in (_COMPONENT_VERSION, component, *fields)])
     return b"".join([_field(part) for part in (str(KEY_VERSION), *fields)])
+
+
+def characters_of(depth: int) -> int:
+    """Return how many characters the first ``depth`` text blocks of a prompt have.
+
+    They end at 128, 256, 512 and 1,024 characters, and every 1,024 from there.
+    """
+    return _FIRST_ENDS[depth] if depth <= _EXTRA else (depth - _EXTRA) * TEXT_BLOCK_CHARACTERS
+
+
+def blocks_of(characters: int) -> int:
+    """Return how many whole text blocks there are in so many characters."""
+    if characters >= TEXT_BLOCK_CHARACTERS:
+        return characters // TEXT_BLOCK_CHARACTERS + _EXTRA
+    return sum(characters >= end for end in _FIRST_ENDS[1:])
+
+
+def twice(depth: int) -> int:
+    """Return how many text blocks, of at least one, there are in twice the characters of ``depth`` blocks."""
+    return depth + 1 if depth <= _EXTRA else 2 * depth - _EXTRA
 
 
 def order_key(head: bytes) -> int:
@@ -95,7 +118,7 @@ def text_key(head: bytes, text: str, prefix_length: int, cache_key: str) -> int 
 
 
 def byte_chain(head: bytes, body: bytes, *, caller_id: str = "") -> tuple[int, ...]:
-    """Return the chained hashes of a native body's whole blocks of `TEXT_BLOCK_CHARACTERS` bytes.
+    """Return the chained hashes of a native body's whole text blocks, `characters_of` of bytes.
 
     Two chains agree up to a block exactly when partition, caller's id and all bytes up to the end of that
     block agree (but for 64-bit collisions).
@@ -107,7 +130,7 @@ def byte_chain(head: bytes, body: bytes, *, caller_id: str = "") -> tuple[int, .
             and no partition of an engine's cache: a chain that is to say what is in a cache has none.
 
     Returns:
-        One 64-bit hash per whole block, the first block's first; empty for a body shorter than a block.
+        One 64-bit hash per whole block, the first block's first; empty for a body of less than 128 bytes.
 
     Cost:
         About 7 µs for 32 KB.
@@ -115,14 +138,16 @@ def byte_chain(head: bytes, body: bytes, *, caller_id: str = "") -> tuple[int, .
     link = xxh3_64_intdigest(head + _field(caller_id))
     view = memoryview(body)  # slices of it are not copies: half the time
     chain = []
-    for end in range(TEXT_BLOCK_CHARACTERS, len(body) + 1, TEXT_BLOCK_CHARACTERS):
-        link = xxh3_64_intdigest(view[end - TEXT_BLOCK_CHARACTERS : end], link)
+    end = 0
+    for depth in range(1, blocks_of(len(body)) + 1):
+        begin, end = end, characters_of(depth)
+        link = xxh3_64_intdigest(view[begin:end], link)
         chain.append(link)
     return tuple(chain)
 
 
 def text_chain(head: bytes, text: str, *, caller_id: str = "") -> tuple[int, ...]:
-    """Return the chained hashes of a prompt's whole blocks of `TEXT_BLOCK_CHARACTERS` code points.
+    """Return the chained hashes of a prompt's whole text blocks, `characters_of` of code points.
 
     Args:
         head: From `partition`.
@@ -139,8 +164,10 @@ def text_chain(head: bytes, text: str, *, caller_id: str = "") -> tuple[int, ...
         return byte_chain(head, text.encode("ascii"), caller_id=caller_id)
     link = xxh3_64_intdigest(head + _field(caller_id))
     chain = []
-    for end in range(TEXT_BLOCK_CHARACTERS, len(text) + 1, TEXT_BLOCK_CHARACTERS):
-        block = text[end - TEXT_BLOCK_CHARACTERS : end]
+    end = 0
+    for depth in range(1, blocks_of(len(text)) + 1):
+        begin, end = end, characters_of(depth)
+        block = text[begin:end]
         # What a block is hashed as depends on that block alone, not on what follows it. UTF-32 takes a third
         # of the time of UTF-8; a block of it is four times as long, so never the bytes of an ASCII block.
         encoding = "ascii" if block.isascii() else "utf-32-le"

@@ -12,11 +12,13 @@ from warmroute.core.events import (
     TextBlocksStored,
 )
 from warmroute.routing.homes import Homes
-from warmroute.routing.key import TEXT_BLOCK_CHARACTERS
+from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, characters_of
 from warmroute.routing.kvindex import CONTRADICTIONS_MAX, LEARNING, KvIndex, Shelf, Trust
 
 RATE = 0.02
 """Weight of the newest value in a learnt mean: about fifty requests count."""
+CONTRADICTION = 1.5 * TEXT_BLOCK_CHARACTERS
+"""Characters that a report must be short of the record to contradict it: less is rounding, here and there."""
 WORK_MIN = 8 * TEXT_BLOCK_CHARACTERS
 """Characters before a first token that say something of an engine's rate: below, overheads take the time."""
 CHARACTERS_PER_TOKEN_MAX = 6.0
@@ -44,6 +46,8 @@ class KvTuning:
             until it is learnt.
         answers: How much it counts when it is learnt: of a wait between tokens against one before the first.
         spread: Homes that a popular start of prompts may have, at most one over its share times targets.
+        room: What computing a token costs in the fullest cache more than in one that were empty.
+        copies: Which part of a popular start's prefill one more copy of it saves later.
     """
 
     anchor: float = 0.1
@@ -53,6 +57,8 @@ class KvTuning:
     decode: float = 5e-5
     answers: float = 0.1
     spread: float = 4.0
+    room: float = 0.25
+    copies: float = 0.5
 
 
 class Slope:
@@ -133,7 +139,7 @@ class Visit:
         self.depth = depth
         self.at_home = at_home
         self.epoch = shelf.epoch
-        self.pending = max(request.characters - depth * TEXT_BLOCK_CHARACTERS, 1)
+        self.pending = max(request.characters - characters_of(depth), 1)
         self.sent_ns = 0
         self.first_ns = 0
         self.work = 0.0
@@ -295,27 +301,28 @@ class KvBook:
     def _correct(self, visit: Visit, told: Completed) -> None:
         """Correct what is estimated of a target by how much of a prompt it reports as cached.
 
-        Blocks come from the share of the tokens, which is too little where the start of a prompt has longer
+        Characters come from the share of the tokens, which is too little where a prompt's start has longer
         tokens than the rest (English before Chinese, prose before data): for a contradiction, the tokens
         themselves must be too few as well.
         """
         shelf, index = visit.shelf, self.index
         if shelf.trust is Trust.EXACT:
             return
-        reported = told.cached_tokens / told.prompt_tokens * visit.characters / TEXT_BLOCK_CHARACTERS
-        most = max(reported, told.cached_tokens * CHARACTERS_PER_TOKEN_MAX / TEXT_BLOCK_CHARACTERS)
-        missing = len(visit.chain) - visit.depth
+        reported = told.cached_tokens / told.prompt_tokens * visit.characters
+        most = max(reported, told.cached_tokens * CHARACTERS_PER_TOKEN_MAX)
+        held = characters_of(visit.depth)
+        missing = characters_of(len(visit.chain)) - held
         if visit.at_home and missing > 0:
-            more = min(1.0, max(0.0, reported - visit.depth) / missing)
+            more = min(1.0, max(0.0, reported - held) / missing)
             self.surprise += (more - self.surprise) * RATE
         if shelf.trust is Trust.UNKNOWN:
-            if reported >= 1:
+            if reported >= TEXT_BLOCK_CHARACTERS:
                 index.trust(shelf, Trust.ESTIMATED, "the engine reports cached tokens")
             return
-        self._weigh(visit, reported, contradicted=visit.settled and visit.depth - most > 1.5)
+        self._weigh(visit, reported, contradicted=visit.settled and held - most > CONTRADICTION)
 
     def _weigh(self, visit: Visit, reported: float, *, contradicted: bool) -> None:
-        """Let a report of so many blocks change the record, which it may contradict."""
+        """Let a report of so many characters change the record, which it may contradict."""
         shelf, index = visit.shelf, self.index
         if shelf.doubtful and visit.settled:
             shelf.doubtful = False
@@ -324,15 +331,17 @@ class KvBook:
                 index.sent(shelf, visit.chain)
                 return
         if contradicted:
-            shelf.contradictions = shelf.contradictions + 1 if reported < 1 else 0
+            shelf.contradictions = shelf.contradictions + 1 if reported < TEXT_BLOCK_CHARACTERS else 0
             if shelf.contradictions >= CONTRADICTIONS_MAX:
                 index.trust(shelf, Trust.UNKNOWN, "the engine reports no cached tokens")
             else:
                 index.set_capacity(shelf, int(min(shelf.capacity, len(shelf.blocks)) * LEARNING))
         else:
-            if reported >= 1:  # that nothing is found where nothing is expected says nothing
+            if (
+                reported >= TEXT_BLOCK_CHARACTERS
+            ):  # that nothing is found where nothing is expected says nothing
                 shelf.contradictions = 0
-            if visit.returns and reported > visit.depth + 1:
+            if visit.returns and reported > characters_of(visit.depth) + TEXT_BLOCK_CHARACTERS:
                 index.set_capacity(shelf, int(shelf.capacity / LEARNING) + 1)
 
     def away(self, shelf: Shelf) -> None:

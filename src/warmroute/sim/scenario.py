@@ -86,6 +86,8 @@ PARAMETER_HELP: Mapping[str, str] = {
     "kv_decode": "KV_AWARE: what a token of context costs a token of an answer, until it is learnt.",
     "kv_answers": "KV_AWARE: how much it counts when it is learnt; 0 keeps kv_decode.",
     "kv_spread": "KV_AWARE: a start has at most one home over its share of requests times targets.",
+    "kv_room": "KV_AWARE: what computing a token costs more in the fullest cache than in an empty one.",
+    "kv_copies": "KV_AWARE: which part of a popular start's prefill one more copy saves later.",
     "duration_s": "Virtual seconds in which requests arrive.",
     "warmup_s": "Requests before this do not count.",
     "fault": "kill, drain, add or replace an instance; a list like drain@60:2,add@90; empty for none.",

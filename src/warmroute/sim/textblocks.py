@@ -7,10 +7,10 @@ itself serves as the chained hash.
 
 from bisect import bisect_left
 
-from warmroute.routing.key import TEXT_BLOCK_CHARACTERS
+from warmroute.routing.key import blocks_of, characters_of
 from warmroute.workload.prompts import BLOCK_CHARACTERS, CHARACTERS_PER_TOKEN, Request
 
-_ENDS = [-(-TEXT_BLOCK_CHARACTERS * number // BLOCK_CHARACTERS) - 1 for number in range(1, 1 << 12)]
+_ENDS = [-(-characters_of(number) // BLOCK_CHARACTERS) - 1 for number in range(1, 1 << 12)]
 """Place in its chain of the engine block that each text block ends in; enough for 900,000 tokens."""
 
 
@@ -30,7 +30,7 @@ def text_blocks(first: int, count: int, depth: int) -> tuple[int, ...]:
 
 def text_chain(request: Request) -> tuple[int, ...]:
     """Return the chain of the whole text blocks of a request's prompt."""
-    wanted = int(request.prompt_tokens * CHARACTERS_PER_TOKEN) // TEXT_BLOCK_CHARACTERS
+    wanted = blocks_of(int(request.prompt_tokens * CHARACTERS_PER_TOKEN))
     chain: list[int] = []
     depth = 0
     for first, count in request.runs:

@@ -8,7 +8,14 @@ from tests.unit.dataplane.conftest import PREFIX_AWARE, target
 from warmroute.core.decision import RoutingRequest
 from warmroute.core.fleet import Routing, RoutingStrategy, Variant
 from warmroute.dataplane.asking import native_request, openai_request
-from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, byte_chain, native_key, text_chain, text_key
+from warmroute.routing.key import (
+    TEXT_BLOCK_CHARACTERS,
+    blocks_of,
+    byte_chain,
+    native_key,
+    text_chain,
+    text_key,
+)
 from warmroute.routing.router import VariantBook
 from warmroute.wire.chat import BodyKind, read
 
@@ -55,7 +62,7 @@ def test_kv_aware_gets_the_chain_of_a_native_body_and_its_length(kv):
     body = LONG.encode()
     asked = native(kv, body, "id")
     assert asked.chain == byte_chain(kv.key_head, body)
-    assert len(asked.chain) == len(body) // TEXT_BLOCK_CHARACTERS == 6
+    assert len(asked.chain) == blocks_of(len(body)) == 9
     assert asked.characters == len(body)
     assert asked.key == native_key(kv.key_head, body, TEXT_BLOCK_CHARACTERS, "id")
 

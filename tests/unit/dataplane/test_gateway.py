@@ -482,7 +482,7 @@ def test_kv_aware_gets_the_whole_prompt_on_every_route_also_beside_endpoints_tha
     held = [
         len(row.shelf.blocks) for row in bench.router.endpoints["llm"].variants["AllTraffic", 0].rows.values()
     ]
-    assert sum(held) == 10 * (8 + 8)
+    assert sum(held) == 10 * (11 + 11)
     assert sum(count > 0 for count in held) >= 5, "they are spread"
 
 

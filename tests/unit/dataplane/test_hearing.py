@@ -192,7 +192,7 @@ def test_a_mistake_of_the_client_has_computed_nothing(kv, path, status):
     kv.upstreams.answer(status, b'{"error": {"message": "too long"},' + USAGE + b"}")
     assert kv.told == [("completed", 0, -1, -1)]
     blocks = [settled for row in rows(kv) for settled in row.shelf.blocks.values()]
-    assert blocks == [False, False], "on their way, and never seen to arrive"
+    assert blocks == [False] * 5, "on their way, and never seen to arrive"
 
 
 def test_the_answer_of_the_attempt_that_served_counts(bench):

@@ -7,6 +7,7 @@ from warmroute.core.events import Completed, FirstToken
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
 from warmroute.routing.explain import ORDER_TOLD_MAX, foreseen, order
+from warmroute.routing.key import characters_of
 from warmroute.routing.router import Router
 
 CHAIN = tuple(range(1, 9))
@@ -23,7 +24,7 @@ def router_of(strategy):
 
 def ask(router, blocks=8, now_ns=0):
     book = router.endpoints["e"].variants["v", 0]
-    request = RoutingRequest(key=1, chain=CHAIN[:blocks], characters=1024 * blocks + 100)
+    request = RoutingRequest(key=1, chain=CHAIN[:blocks], characters=characters_of(blocks) + 100)
     return router.decide(book, request, now_ns).lease
 
 
@@ -52,7 +53,7 @@ def test_prompts_that_were_to_be_computed_before_it_are_told():
     router = router_of(RoutingStrategy.KV_AWARE)
     leases = [ask(router, 8) for _ in range(2)]
     assert leases[0].target is leases[1].target, "the blocks on their way keep them together"
-    assert foreseen(leases[1]) == Foreseen(8, 8, 8 * 1024 + 100, "estimated")
+    assert foreseen(leases[1]) == Foreseen(8, 8, characters_of(8) + 100, "estimated")
 
 
 # --- the order of a key ---------------------------------------------------------------------------

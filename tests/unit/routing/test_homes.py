@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from warmroute.routing.homes import COUNT_MIN, HITS, WINDOW, Homes
+from warmroute.routing.homes import COUNT_MIN, DEVIATIONS, HITS, WINDOW, Homes
 
 TARGETS = 7
 SPREAD = 4.0
@@ -66,15 +66,24 @@ def test_what_everybody_has_is_no_home_key_and_what_comes_behind_it_is():
     assert keys[COUNT_MIN - 1 :] == [prompt[1] for prompt in prompts[COUNT_MIN - 1 :]]
 
 
-def test_lengths_are_powers_of_two_or_the_whole_prompt():
-    """A system prompt of five blocks is longer than four: the key has eight, if there are so many."""
+def test_lengths_are_doubled_in_characters_or_the_whole_prompt():
+    """Blocks 1, 2, 3, 4, 5, 7, 11 end at 128, 256, 512 characters and so on."""
     traffic = Traffic()
     for n in range(200):
-        traffic.key(*system(5), *range(10 * n, 10 * n + 5))
-    assert traffic.key(*system(5), 9001, 9002, 9003, 9004) == 9003
-    assert traffic.key(*system(5), 9001, 9002) == 9002
-    assert traffic.key(*system(4), 9001, 9002, 9003) == 9003
-    assert traffic.key(*system(3), 9001) == 9001
+        traffic.key(*system(8), *range(10 * n, 10 * n + 8))
+    assert traffic.key(*system(8), 9001, 9002, 9003, 9004) == 9003
+    assert traffic.key(*system(8), 9001, 9002) == 9002
+    assert traffic.key(*system(5), 9001, 9002, 9003) == 9002
+    assert traffic.key(*system(4), 9001) == 9001
+
+
+def test_it_says_how_many_blocks_of_the_last_prompt_are_popular():
+    traffic = Traffic()
+    for n in range(200):
+        traffic.key(*system(5), 10 * n)
+    for chain, popular in (((*system(5), 9001, 9002), 5), (system(3), 3), ((9003, 9004), 0), ((), 0)):
+        traffic.key(*chain)
+        assert traffic.homes.popular == popular
 
 
 def test_a_prompt_that_is_popular_as_a_whole_is_known_by_all_of_it():
@@ -86,10 +95,10 @@ def test_a_prompt_that_is_popular_as_a_whole_is_known_by_all_of_it():
 
 def test_every_step_takes_as_many_requests_as_say_something():
     traffic = Traffic()
-    keys = [traffic.key(*system(4), 1000 + n) for n in range(4 * COUNT_MIN)]
+    keys = [traffic.key(*system(4), 1000 + n) for n in range(5 * COUNT_MIN)]
     steps = [keys.index(each) for each in sorted(set(keys) & set(system(4)))]
-    assert steps == [0, COUNT_MIN - 1, 2 * COUNT_MIN - 2]
-    assert keys[3 * COUNT_MIN - 3 :] == [1000 + n for n in range(3 * COUNT_MIN - 3, 4 * COUNT_MIN)]
+    assert steps == [0, COUNT_MIN - 1, 2 * COUNT_MIN - 2, 3 * COUNT_MIN - 3]
+    assert keys[4 * COUNT_MIN - 4 :] == [1000 + n for n in range(4 * COUNT_MIN - 4, 5 * COUNT_MIN)]
 
 
 @pytest.mark.parametrize("targets", [2, 7, 64])
@@ -101,15 +110,32 @@ def test_a_start_is_popular_above_one_over_spread_times_targets(targets):
     assert SYSTEM not in popular.share(system(1), 1.6 * limit, 4 * windows)[-20:]
 
 
-@pytest.mark.parametrize(("others", "key"), [(57, SYSTEM), (56, 99)])
-def test_a_share_of_just_the_limit_is_not_too_popular(others, key):
-    """Eight of 64 requests, or of 63, where one in eight may have a start."""
+def test_at_first_a_start_must_be_more_popular_than_by_chance():
+    """The eighth request with a start is one too many by chance where one in eight may have it: of 8, 3.5."""
+    counts = {}
+    for others in range(0, 60, 5):
+        traffic = Traffic(targets=2)
+        traffic.unlike(others)
+        keys = [traffic.key(*system(1), 10**6 + n) for n in range(60)]
+        counts[others] = next(n for n, key in enumerate(keys, 1) if key != SYSTEM)
+    for others, count_ in counts.items():
+        fair = (others + count_) / 8
+        before = (others + count_ - 1) / 8
+        assert count_ >= COUNT_MIN
+        assert count_ > fair + DEVIATIONS * fair**0.5
+        assert count_ == COUNT_MIN or count_ - 1 <= before + DEVIATIONS * before**0.5
+    assert counts[0] == COUNT_MIN < counts[55]
+
+
+@pytest.mark.parametrize(("more", "popular"), [(0, False), (1, True)])
+def test_after_a_window_a_share_of_just_the_limit_is_not_too_popular(more, popular):
+    """One in eight of all that is counted may have a start."""
     traffic = Traffic(targets=2)
-    traffic.unlike(others - 1)
-    for n in range(COUNT_MIN - 1):
+    traffic.unlike(7 * 150 - more)
+    for n in range(149 + more):
         traffic.key(*system(1), 10**6 + n)
-    assert COUNT_MIN == 8
-    assert traffic.key(*system(1), 99) == key
+    assert traffic.homes._seen_before + traffic.homes._seen_now + 1 == 8 * 150
+    assert (traffic.key(*system(1), 99) == 99) is popular
 
 
 def test_a_start_that_comes_into_use_later_is_counted_over_both_windows():
@@ -129,7 +155,7 @@ def test_prompts_of_one_block_repeated_have_different_starts():
     traffic = Traffic()
     keys = [traffic.key(*system(64)) for _ in range(2000)]
     assert keys[-1] == SYSTEM + 63
-    assert len(set(keys)) == 7
+    assert len(set(keys)) == 10
 
 
 # --- how starts change ------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+from itertools import pairwise
 from struct import pack
 
 import pytest
@@ -6,12 +7,15 @@ from xxhash import xxh3_64_intdigest
 from warmroute.routing.key import (
     KEY_VERSION,
     TEXT_BLOCK_CHARACTERS,
+    blocks_of,
     byte_chain,
+    characters_of,
     native_key,
     order_key,
     partition,
     text_chain,
     text_key,
+    twice,
 )
 
 HEAD = partition(endpoint="llm", variant="AllTraffic")
@@ -216,26 +220,52 @@ def chain_by_hand(head, blocks, caller_id=""):
     return tuple(links)
 
 
+ENDS = [0, 128, 256, 512, 1024, 2048, 3072]
+
+
 def test_chains_of_version_1_are_pinned():
-    assert text_chain(HEAD, "a" * BLOCK + "é" * BLOCK) == (0x92DA0737135CFED1, 0xB31031F6C2D5C927)
-    pinned = (0x55A7B64A7FAA355F, 0x63A961BB823324E5)
-    assert byte_chain(HEAD, bytes(range(256)) * 8, caller_id="1") == pinned
+    chain = text_chain(HEAD, "a" * BLOCK + "é" * BLOCK)
+    assert (chain[0], chain[3], chain[4]) == (0x539B13AFA57526B6, 0x1E97C0B17789FA91, 0xB8790D02397F8B68)
+    pinned = byte_chain(HEAD, bytes(range(256)) * 8, caller_id="1")
+    assert (pinned[0], pinned[4]) == (0xA850FEE379F12D3B, 0x66CCB5AE2C7C0C1)
 
 
 def test_each_link_is_the_hash_of_its_block_seeded_with_the_link_before():
-    assert byte_chain(HEAD, b"a" * BLOCK + b"b" * BLOCK) == chain_by_hand(HEAD, [b"a" * BLOCK, b"b" * BLOCK])
+    body = b"a" * BLOCK + b"b" * BLOCK
+    blocks = [body[begin:end] for begin, end in pairwise(ENDS[:6])]
+    assert byte_chain(HEAD, body) == chain_by_hand(HEAD, blocks)
 
 
 def test_a_text_block_beyond_ascii_is_hashed_as_its_code_points():
-    assert text_chain(HEAD, "a" * BLOCK + "é" * BLOCK, caller_id="11") == chain_by_hand(
-        HEAD, [b"a" * BLOCK, b"\xe9\x00\x00\x00" * BLOCK], "11"
+    assert text_chain(HEAD, "a" * 256 + "é" * 256, caller_id="11") == chain_by_hand(
+        HEAD, [b"a" * 128, b"a" * 128, b"\xe9\x00\x00\x00" * 256], "11"
     )
+
+
+def test_text_blocks_end_at_128_256_512_and_1024_characters_and_every_1024_from_there():
+    assert [characters_of(depth) for depth in range(7)] == ENDS
+    assert characters_of(35) == 32 * 1024
+
+
+def test_a_text_has_the_blocks_that_end_in_it():
+    for depth, end in enumerate(ENDS):
+        assert [blocks_of(end), blocks_of(max(end, 1) - 1)] == [depth, max(depth - 1, 0)]
+
+
+def test_twice_as_many_blocks_have_twice_the_characters():
+    depths = [1]
+    while depths[-1] < 100:
+        depths.append(twice(depths[-1]))
+    assert [characters_of(depth) for depth in depths] == [128 << n for n in range(len(depths))]
 
 
 @pytest.mark.parametrize(
     ("length", "blocks"),
-    [(0, 0), (BLOCK - 1, 0), (BLOCK, 1), (BLOCK + 1, 1), (2 * BLOCK - 1, 1), (2 * BLOCK, 2)],
-)
+    [
+        (0, 0), (127, 0), (128, 1), (255, 1), (256, 2), (511, 2), (512, 3), (BLOCK - 1, 3), (BLOCK, 4),
+        (BLOCK + 1, 4), (2 * BLOCK - 1, 4), (2 * BLOCK, 5),
+    ],
+)  # fmt: skip
 def test_a_chain_has_whole_blocks_only(length, blocks):
     chains = byte_chain(HEAD, b"x" * length), text_chain(HEAD, "x" * length), text_chain(HEAD, "é" * length)
     assert [len(chain) for chain in chains] == [blocks] * 3
@@ -248,13 +278,13 @@ def test_ascii_text_has_the_chain_of_its_bytes():
 
 def test_what_follows_a_block_changes_nothing_of_its_hash():
     plain, accented = "a" * BLOCK, "a" * BLOCK + "é" * BLOCK
-    assert text_chain(HEAD, plain) == text_chain(HEAD, accented)[:1]
+    assert text_chain(HEAD, plain) == text_chain(HEAD, accented)[:4]
 
 
 def test_one_character_changes_its_block_and_all_after_it():
     one, other = "a" * 4 * BLOCK, "a" * 2 * BLOCK + "b" + "a" * (2 * BLOCK - 1)
     assert [a == b for a, b in zip(text_chain(HEAD, one), text_chain(HEAD, other), strict=True)] == [
-        True, True, False, False,
+        True, True, True, True, True, False, False,
     ]  # fmt: skip
 
 
@@ -267,8 +297,8 @@ def test_whatever_partitions_the_cache_partitions_key_and_chain_alike(field):
     text = "a" * 2 * BLOCK
     heads = [partition(endpoint="e", variant="v", **{field: name}) for name in ("", "1", "11")]
     keys = {text_key(head, text, N, "") for head in heads}
-    chains = {text_chain(head, text)[place] for head in heads for place in range(2)}
-    assert (len(keys), len(chains)) == (3, 6)
+    chains = {link for head in heads for link in text_chain(head, text)}
+    assert (len(keys), len(chains)) == (3, 15)
     assert len({native_key(head, text.encode(), N, "") for head in heads}) == 3
 
 

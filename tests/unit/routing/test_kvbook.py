@@ -5,6 +5,7 @@ from warmroute.core.events import CacheCleared, Completed, EventsLost, TextBlock
 from warmroute.core.fleet import Target
 from warmroute.core.ids import InstanceId, TargetId
 from warmroute.core.limits import KV_RECORD_BLOCKS_MAX, KV_RECORD_BLOCKS_MIN
+from warmroute.routing.key import characters_of
 from warmroute.routing.kvbook import (
     ANSWER_TOKENS_MIN,
     ANSWERS_MIN,
@@ -23,9 +24,15 @@ TUNING = KvTuning(anchor=0.25, price=2.0, blind=0.5, harm=0.125, decode=1e-3, sp
 LEASE = Lease(Target(TargetId("a"), InstanceId("a"), 1, "host", 80), 1, object())
 
 
+def size(blocks):
+    """Characters of so many text blocks; of part of one, its part."""
+    whole = int(blocks)
+    return characters_of(whole) + round((blocks - whole) * (characters_of(whole + 1) - characters_of(whole)))
+
+
 def request(*chain, more=100):
     """A prompt of these whole blocks and some characters that are no whole one."""
-    return RoutingRequest(key=1, chain=chain, characters=1024 * len(chain) + more)
+    return RoutingRequest(key=1, chain=chain, characters=size(len(chain)) + more)
 
 
 class Bench:
@@ -53,7 +60,7 @@ class Bench:
         if blocks_cached is None:
             self.end(visit)
         else:
-            self.end(visit, prompt=256 * len(chain), cached=int(256 * blocks_cached))
+            self.end(visit, prompt=size(len(chain)) // 4, cached=size(blocks_cached) // 4)
         return visit
 
     def depth(self, *chain, shelf=None):
@@ -77,9 +84,9 @@ class Bench:
 def test_what_a_request_has_to_wait_for_is_pending_until_its_first_token():
     bench = Bench()
     visit = bench.send(1, 2, 3)
-    assert (bench.a.pending, bench.a.resident) == (3 * 1024 + 100,) * 2
+    assert (bench.a.pending, bench.a.resident) == (size(3) + 100,) * 2
     bench.book.computed(visit, NOW)
-    assert (bench.a.pending, bench.a.resident) == (0, 3 * 1024 + 100)
+    assert (bench.a.pending, bench.a.resident) == (0, size(3) + 100)
     bench.end(visit)
     assert (bench.a.pending, bench.a.resident) == (0, 0)
 
@@ -88,7 +95,7 @@ def test_what_a_target_holds_is_not_pending():
     bench = Bench()
     bench.visit(1, 2, 3)
     bench.send(1, 2, 3, 4, 5)
-    assert bench.a.pending == 2 * 1024 + 100
+    assert bench.a.pending == size(5) - size(3) + 100
 
 
 def test_of_a_prompt_that_is_held_as_a_whole_one_character_is_pending():
@@ -123,9 +130,9 @@ def test_a_request_that_another_rule_sent_counts_with_what_its_target_holds():
     bench = Bench()
     bench.visit(1, 2, shelf=bench.b)
     visit = bench.book.sent_anyhow(bench.b, request(1, 2, 3), NOW)
-    assert (visit.depth, visit.at_home, bench.b.pending) == (2, False, 1024 + 100)
+    assert (visit.depth, visit.at_home, bench.b.pending) == (2, False, size(3) - size(2) + 100)
     other = bench.book.sent_anyhow(bench.a, request(1, 2, 3), NOW)
-    assert (other.depth, bench.a.pending) == (0, 3 * 1024 + 100)
+    assert (other.depth, bench.a.pending) == (0, size(3) + 100)
 
 
 def test_what_was_expected_too_long_is_not_counted_for_such_a_request():
@@ -153,24 +160,28 @@ def test_no_rate_is_known_before_a_first_token_that_says_something():
     assert WORK_MIN > 1024
 
 
+LONG = 16 * 1024
+
+
 def long(first):
-    return range(first, first + 16)
+    """A prompt of 16,384 characters."""
+    return range(first, first + 19)
 
 
 def test_the_rate_is_characters_before_first_tokens_over_the_time_to_them():
     bench = Bench()
     bench.book.computed(bench.send(*long(0), more=0), NOW + SECOND)
-    assert bench.book.rate * SECOND == pytest.approx(16 * 1024)
+    assert bench.book.rate * SECOND == pytest.approx(LONG)
 
 
 def test_a_request_waits_for_those_before_it():
-    """Three prompts of 16 blocks at 16 blocks per second: the last has its first token after three."""
+    """Three prompts, each of which takes a second: the last has its first token after three."""
     bench = Bench()
     visits = [bench.send(*long(100 * n), more=0) for n in range(3)]
-    assert [visit.work for visit in visits] == [16 * 1024, 32 * 1024, 48 * 1024]
+    assert [visit.work for visit in visits] == [LONG, 2 * LONG, 3 * LONG]
     for n, visit in enumerate(visits):
         bench.book.computed(visit, NOW + (n + 1) * SECOND)
-    assert bench.book.rate * SECOND == pytest.approx(16 * 1024)
+    assert bench.book.rate * SECOND == pytest.approx(LONG)
 
 
 def test_what_is_pending_gets_less_at_the_rate_that_was_seen_and_a_late_engine_is_stalled():
@@ -179,14 +190,14 @@ def test_what_is_pending_gets_less_at_the_rate_that_was_seen_and_a_late_engine_i
     later = NOW + 10 * SECOND
     bench.send(*long(100), more=0, now_ns=later)
     pending = [bench.book.pending(bench.a, later + part * SECOND // 4) for part in range(6)]
-    assert pending == pytest.approx([16 * 1024, 12 * 1024, 8 * 1024, 4 * 1024, 16 * 1024, 16 * 1024])
+    assert pending == pytest.approx([LONG, 0.75 * LONG, LONG / 2, LONG / 4, LONG, LONG])
     assert bench.book.pending(bench.b, later) == 0
 
 
 def test_what_is_pending_without_a_rate_stays_pending():
     bench = Bench()
     bench.send(*long(0), more=0)
-    assert bench.book.pending(bench.a, NOW + 100 * SECOND) == 16 * 1024
+    assert bench.book.pending(bench.a, NOW + 100 * SECOND) == LONG
 
 
 def test_a_first_token_shows_how_far_the_engine_is():
@@ -196,8 +207,8 @@ def test_a_first_token_shows_how_far_the_engine_is():
     first = bench.send(*long(100), more=0, now_ns=later)
     bench.send(*long(200), more=0, now_ns=later)
     bench.book.computed(first, later + SECOND)
-    assert bench.book.pending(bench.a, later + SECOND) == pytest.approx(16 * 1024)
-    assert bench.book.pending(bench.a, later + 3 * SECOND // 2) == pytest.approx(8 * 1024)
+    assert bench.book.pending(bench.a, later + SECOND) == pytest.approx(LONG)
+    assert bench.book.pending(bench.a, later + 3 * SECOND // 2) == pytest.approx(LONG / 2)
 
 
 def test_a_first_token_told_twice_or_after_the_end_says_nothing_of_the_rate():
@@ -319,7 +330,7 @@ def test_a_record_is_never_trimmed_below_the_least_it_may_have():
     bench = Bench()
     bench.visit(*chain_of(100))
     for _ in range(10 * CONTRADICTIONS_MAX):
-        bench.visit(*chain_of(100), blocks_cached=1)
+        bench.visit(*chain_of(100), blocks_cached=4)
     assert bench.a.capacity == KV_RECORD_BLOCKS_MIN
     assert bench.depth(*chain_of(100)) == KV_RECORD_BLOCKS_MIN
 
@@ -328,8 +339,8 @@ def test_a_report_on_blocks_that_were_only_on_their_way_trims_nothing():
     bench = Bench()
     first = bench.send(*chain_of(100))
     second = bench.send(*chain_of(100))
-    bench.end(first, prompt=25_600, cached=0)
-    bench.end(second, prompt=25_600, cached=0)
+    bench.end(first, prompt=size(100) // 4, cached=0)
+    bench.end(second, prompt=size(100) // 4, cached=0)
     assert bench.a.capacity == KV_RECORD_BLOCKS_MAX
 
 
@@ -339,8 +350,8 @@ def test_a_start_of_longer_tokens_than_the_rest_is_no_contradiction(end):
     bench = Bench()
     for n in range(100):
         visit = bench.send(*chain_of(10), *chain_of(10, 1000 + 10 * n), more=0)
-        start = int(10_240 / 4.5)
-        bench.end(visit, prompt=start + int(10_240 / end), cached=start if n else 0)
+        start, rest = int(size(10) / 4.5), int((size(20) - size(10)) / end)
+        bench.end(visit, prompt=start + rest, cached=start if n else 0)
     assert (bench.a.capacity, bench.a.contradictions) == (KV_RECORD_BLOCKS_MAX, 0)
     assert len(bench.a.blocks) == 10 + 100 * 10
 
@@ -350,7 +361,7 @@ def test_nothing_cached_of_much_that_is_expected_is_a_contradiction_in_every_tex
     bench = Bench()
     bench.visit(*chain_of(100))
     visit = bench.send(*chain_of(100), more=0)
-    bench.end(visit, prompt=int(102_400 / characters_per_token), cached=16)
+    bench.end(visit, prompt=int(size(100) / characters_per_token), cached=16)
     assert bench.a.capacity == 97
 
 
@@ -369,7 +380,7 @@ def test_a_record_that_grows_stops_at_the_limit():
     bench.book.index.set_capacity(bench.a, 100)
     visit = bench.send(*chain_of(200), more=0)
     bench.book.index.set_capacity(bench.a, KV_RECORD_BLOCKS_MAX)
-    bench.end(visit, prompt=51_200, cached=51_200)
+    bench.end(visit, prompt=size(200) // 4, cached=size(200) // 4)
     assert visit.returns
     assert bench.a.capacity == KV_RECORD_BLOCKS_MAX
 
@@ -392,7 +403,7 @@ def test_a_record_does_not_grow_by_what_others_have_sent():
 
 
 @pytest.mark.parametrize(
-    ("prompt", "cached"), [(-1, -1), (0, 0), (0, 50), (-1, 50), (25_600, -1), (0, -1), (-5, 3)]
+    ("prompt", "cached"), [(-1, -1), (0, 0), (0, 50), (-1, 50), (24_832, -1), (0, -1), (-5, 3)]
 )
 def test_a_report_that_says_nothing_changes_nothing(prompt, cached):
     bench = Bench()
@@ -402,12 +413,12 @@ def test_a_report_that_says_nothing_changes_nothing(prompt, cached):
     assert (bench.a.capacity, bench.a.contradictions, bench.book.surprise) == (KV_RECORD_BLOCKS_MAX, 0, 0)
 
 
-@pytest.mark.parametrize("cached", [25_601, 10**9, 2**63])
+@pytest.mark.parametrize("cached", [24_833, 10**9, 2**63])
 def test_a_report_of_more_than_the_prompt_is_taken_as_all_of_it(cached):
     bench = Bench()
     bench.visit(*chain_of(50))
     visit = bench.send(*chain_of(100), at_home=True, more=0)
-    bench.end(visit, prompt=25_600, cached=cached)
+    bench.end(visit, prompt=24_832, cached=cached)
     assert bench.book.surprise == pytest.approx(RATE)
     assert (bench.a.capacity, bench.a.trust) == (KV_RECORD_BLOCKS_MAX, Trust.ESTIMATED)
 
@@ -434,7 +445,7 @@ def test_a_request_that_failed_reports_nothing_and_settles_nothing():
 
 
 # --- what others have sent ----------------------------------------------------------------------
-@pytest.mark.parametrize(("reported", "more"), [(10, 1.0), (6, 0.5), (2, 0.0), (0, 0.0), (20, 1.0)])
+@pytest.mark.parametrize(("reported", "more"), [(10, 1.0), (6.625, 0.5), (2, 0.0), (0, 0.0), (20, 1.0)])
 def test_a_home_that_holds_more_than_we_know_has_got_it_from_others(reported, more):
     bench = Bench()
     bench.visit(1, 2)
@@ -479,9 +490,9 @@ def test_nothing_is_expected_of_an_unknown_engine():
 def test_an_unknown_engine_comes_back_with_the_first_report_of_cached_tokens():
     bench = Bench()
     contradict(bench, CONTRADICTIONS_MAX)
-    bench.visit(*chain_of(10), blocks_cached=0.5)
+    bench.visit(*chain_of(10), blocks_cached=3.9)
     assert bench.a.trust is Trust.UNKNOWN
-    bench.visit(*chain_of(10), blocks_cached=1)
+    bench.visit(*chain_of(10), blocks_cached=4)
     assert (bench.a.trust, bench.a.why) == (Trust.ESTIMATED, "the engine reports cached tokens")
     bench.visit(*chain_of(10), blocks_cached=8)
     assert bench.depth(*chain_of(10)) == 10
@@ -498,7 +509,7 @@ def test_one_report_of_cached_tokens_in_between_begins_the_row_anew():
 def test_some_cached_where_more_is_expected_begins_the_row_anew_too():
     bench = Bench()
     contradict(bench, CONTRADICTIONS_MAX - 1)
-    bench.visit(*chain_of(10), blocks_cached=3)
+    bench.visit(*chain_of(10), blocks_cached=5)
     contradict(bench, CONTRADICTIONS_MAX - 1)
     assert bench.a.trust is Trust.ESTIMATED
 

@@ -26,7 +26,7 @@ from warmroute.core.events import (
 from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import EndpointName, InstanceId, TargetId, VariantName
 from warmroute.routing.health import EJECTION_NS_MAX, EJECTION_NS_MIN
-from warmroute.routing.key import partition
+from warmroute.routing.key import characters_of, partition
 from warmroute.routing.kvbook import KvTuning
 from warmroute.routing.kvindex import CONTRADICTIONS_MAX, Trust
 from warmroute.routing.router import Router, VariantBook
@@ -1386,11 +1386,11 @@ class KvBench(Bench):
 
     def __init__(self, members=(), routing=KV_AWARE):
         super().__init__(routing, members)
-        self.router = Router(Random(1), KvTuning(anchor=0.25, price=0.0, harm=0.125, decode=1e-3))
+        self.router = Router(Random(1), KvTuning(anchor=0.25, price=0.0, harm=0.125, decode=1e-3, room=0.0))
         self.set(routing, members or targets(*IDS))
 
     def ask(self, *chain, key=KEY, tried=(), now_ns=NOW):
-        request = RoutingRequest(key=key, chain=chain, characters=1024 * len(chain) + 100)
+        request = RoutingRequest(key=key, chain=chain, characters=characters_of(len(chain)) + 100)
         decision = self.router.decide(self.book, request, now_ns, tried)
         assert isinstance(decision, Assigned), decision
         return decision
@@ -1468,9 +1468,9 @@ def test_what_is_told_of_a_target_of_another_strategy_means_nothing():
 def test_a_request_is_pending_until_its_first_token_and_resident_until_its_end():
     bench = KvBench()
     decision = bench.ask(*CHAIN)
-    assert bench.queues() == {RANKED[0]: (4 * 1024 + 100,) * 2}
+    assert bench.queues() == {RANKED[0]: (characters_of(4) + 100,) * 2}
     assert bench.router.apply(FirstToken(decision.lease), NOW) is None
-    assert bench.queues() == {RANKED[0]: (0, 4 * 1024 + 100)}
+    assert bench.queues() == {RANKED[0]: (0, characters_of(4) + 100)}
     bench.complete(decision)
     assert bench.queues() == {}
     assert bench.router.apply(FirstToken(decision.lease), NOW) is None
@@ -1494,7 +1494,7 @@ def test_a_first_token_under_another_strategy_means_nothing():
 def test_reports_of_cached_tokens_reach_what_is_known_of_the_target():
     bench = KvBench()
     for _ in range(1 + CONTRADICTIONS_MAX):
-        decision = bench.ask(*CHAIN)
+        decision = bench.ask(*CHAIN, 1005, 1006)
         bench.router.apply(Completed(decision.lease, prompt_tokens=1000, cached_tokens=0), NOW)
     assert bench.shelf(RANKED[0]).trust is Trust.UNKNOWN
 

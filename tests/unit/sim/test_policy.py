@@ -99,5 +99,5 @@ def test_everything_an_engine_has_is_told_as_an_emptied_cache_and_what_is_in_it(
     # The second piece is shorter than the way to the end of a text block.
     assert learnt == [
         (7, CacheCleared("instance-1", 4)),
-        (7, TextBlocksStored("instance-1", 4, (14, 28))),
+        (7, TextBlocksStored("instance-1", 4, (1, 3, 7, 14, 28))),
     ]

@@ -2,13 +2,16 @@
 
 The cost of a target, in characters of prefill, is
 
-    miss * (1 + anchor * [not home] + harm * in_flight) + pending
+    miss * (1 + anchor * [not home] + room * fuller + harm * in_flight) - copies * popular + pending
     + decode * answer * (resident + in_flight * length)
 
-where ``miss`` is what its cache lacks of the prompt, ``pending`` what requests before this one still wait
-for, ``resident`` the context of all requests in flight there, ``answer`` the mean length of an answer and
-``length`` that of the prompt. The harm is what others wait for our prefill; the last term is what our answer
-and theirs wait for each other's context.
+where ``miss`` is what its cache lacks of the prompt, ``popular`` how much of that is a start that many
+prompts have, ``fuller`` how much more its cache holds than the emptiest one, of what the fullest one holds,
+``pending`` what requests before this one still wait for, ``resident`` the context of all requests in flight
+there, ``answer`` the mean length of an answer and ``length`` that of the prompt. A copy of a popular start
+is used again: part of its price is an investment. Room is there to be used: while caches fill, prompts that
+none holds go where most of it is. The harm is what others wait for our prefill; the last term is what our
+answer and theirs wait for each other's context.
 
 Source: SageMaker's words on KV_AWARE (the start of the prompt in an instance's cache, weighed against how
 busy it is); the cost and its anchor are ours, see ``docs/policies/kv-aware.md``.
@@ -17,7 +20,7 @@ busy it is); the cost and its anchor are ours, see ``docs/policies/kv-aware.md``
 from collections.abc import Sequence
 
 from warmroute.core.decision import Reason, RoutingRequest
-from warmroute.routing.key import TEXT_BLOCK_CHARACTERS
+from warmroute.routing.key import characters_of
 from warmroute.routing.kvbook import KvBook
 from warmroute.routing.ledger import TargetRow
 from warmroute.routing.rendezvous import rank, weights
@@ -47,7 +50,8 @@ def pick_kv_aware(
         is looked up once for all targets.
     """
     chain, length = request.chain, request.characters
-    key = book.homes_of(request.component).key(chain, len(candidates))
+    homes = book.homes_of(request.component)
+    key = homes.key(chain, len(candidates))
     if key is None:
         key = request.key
         assert key is not None, "a request without any text has no home"
@@ -55,7 +59,8 @@ def pick_kv_aware(
     home = scores.index(max(scores))
     book.index.fade(now_ns)
     depths = _depths(candidates, book, chain)
-    costs = _costs(candidates, book, length=length, depths=depths, home=home, now_ns=now_ns)
+    popular = characters_of(homes.popular)
+    costs = _costs(candidates, book, length=length, popular=popular, depths=depths, home=home, now_ns=now_ns)
     least = min(costs)
     best = costs.index(least)
     if costs.count(least) > 1:
@@ -91,13 +96,19 @@ def _costs(
     book: KvBook,
     *,
     length: int,
+    popular: int,
     depths: dict[int, int],
     home: int,
     now_ns: int,
 ) -> list[float]:
     rule = book.rule(candidates[home].shelf)
+    tuning = book.tuning
+    sizes = [len(row.shelf.blocks) for row in candidates if row.shelf is not None]
+    emptiest, fullest = min(sizes), max(sizes)
+    room = tuning.room / fullest if fullest else 0.0  # per token, and per block more than the emptiest has
     # As if nobody held anything and nobody were home ...
-    base = length * (1.0 + rule.anchor)
+    base = length * (1.0 + rule.anchor - room * emptiest)
+    crowd = length * room
     slope = length * (rule.harm + rule.decode)
     decode, pending = rule.decode, book.pending
     costs = [
@@ -105,14 +116,18 @@ def _costs(
         + slope * row.in_flight
         + (pending(shelf, now_ns) if shelf.pending else 0)
         + decode * shelf.resident
+        + crowd * len(shelf.blocks)
         for row in candidates
         if (shelf := row.shelf) is not None
     ]
     # ... less what is held,
     for position, depth in depths.items():
-        held = min(depth * TEXT_BLOCK_CHARACTERS, length - 1)
-        costs[position] -= held * (1.0 + rule.anchor + rule.harm * candidates[position].in_flight)
+        characters = characters_of(depth)
+        held = min(characters, length - 1)
+        fuller = room * (sizes[position] - emptiest)
+        costs[position] -= held * (1.0 + rule.anchor + fuller + rule.harm * candidates[position].in_flight)
+        costs[position] += tuning.copies * min(characters, popular)
     # and less what the home has not to pay.
-    miss = max(length - depths.get(home, 0) * TEXT_BLOCK_CHARACTERS, 1)
+    miss = max(length - characters_of(depths.get(home, 0)), 1)
     costs[home] -= miss * (rule.anchor + rule.surprise * (1.0 + rule.harm * candidates[home].in_flight))
     return costs

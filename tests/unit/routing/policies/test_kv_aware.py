@@ -4,7 +4,8 @@ With `TUNING` and answers of 100 tokens a target costs, in characters,
 
     miss * (1 + 0.25 off home + 0.125 * in_flight) + pending + 0.1 * (resident + in_flight * length)
 
-where ``miss`` is the prompt less what the target holds of it.
+where ``miss`` is the prompt less what the target holds of it. What room and copies of popular starts are
+worth is zero in it, and has tests of its own.
 """
 
 from random import Random
@@ -14,6 +15,7 @@ import pytest
 from warmroute.core.decision import Reason, RoutingRequest
 from warmroute.core.fleet import Target
 from warmroute.core.ids import InstanceId, TargetId
+from warmroute.routing.key import characters_of
 from warmroute.routing.kvbook import KvBook, KvTuning
 from warmroute.routing.kvindex import EXPECTED_NS, Trust
 from warmroute.routing.ledger import TargetRow
@@ -25,10 +27,11 @@ RANKED = ["11", "21", "2", "1", "111"]
 HOME, SECOND, THIRD = RANKED[:3]
 KEY = 1
 NOW = 10**12
-TUNING = KvTuning(anchor=0.25, price=0.0, blind=0.0, harm=0.125, decode=1e-3, spread=4.0)
-WHOLE = tuple(range(1001, 1011))
+TUNING = KvTuning(
+    anchor=0.25, price=0.0, blind=0.0, harm=0.125, decode=1e-3, spread=4.0, room=0.0, copies=0.0
+)
 # A first block of which `HOME` is the home, as it is of key 1, and a second of which it is as well.
-CHAIN = (KEY, *range(1002, 1011))
+CHAIN = (KEY, *range(1002, 1014))
 
 
 class Bench:
@@ -46,16 +49,17 @@ class Bench:
     def row(self, name):
         return next(row for row in self.rows if row.target.target_id == name)
 
-    def holds(self, blocks, *names, chain=CHAIN):
+    def holds(self, thousands, *names, chain=CHAIN):
+        """So many times 1,024 characters."""
         for name in names:
-            self.book.index.sent(self.row(name).shelf, chain[:blocks])
+            self.book.index.sent(self.row(name).shelf, chain[: 3 + thousands])
 
     def busy(self, name, in_flight=1, pending=0, resident=0):
         row = self.row(name)
         row.in_flight, row.shelf.pending, row.shelf.resident = in_flight, pending, resident
 
     def pick(self, chain=CHAIN, *, key=KEY, length=None, now_ns=NOW):
-        length = 1024 * len(chain) + 240 if length is None else length
+        length = characters_of(len(chain)) + 240 if length is None else length
         request = RoutingRequest(key=key, chain=chain, characters=length)
         row, reason, rank, depth = pick_kv_aware(self.rows, request, self.book, now_ns)
         return row.target.target_id, reason, rank, depth
@@ -148,7 +152,7 @@ def test_a_target_off_home_is_picked_when_it_holds_more_than_the_anchor_is_worth
 def test_what_is_held_is_the_reason_however_little_it_is():
     bench = Bench()
     bench.holds(1, HOME)
-    assert bench.pick() == (HOME, Reason.CACHED, 0, 1)
+    assert bench.pick() == (HOME, Reason.CACHED, 0, 4)
 
 
 def test_load_is_the_reason_where_nothing_is_held_though_others_hold_something():
@@ -171,13 +175,13 @@ def test_the_longest_start_is_picked_of_equal_loads():
     bench = Bench()
     for blocks, name in ((4, "1"), (9, "111"), (6, "2"), (4, "21")):
         bench.holds(blocks, name)
-    assert bench.pick() == ("111", Reason.CACHED, 4, 9)
+    assert bench.pick() == ("111", Reason.CACHED, 4, 12)
 
 
 def test_a_prompt_held_as_a_whole_costs_its_last_character():
     bench = Bench()
     bench.holds(10, "111", "2")
-    assert bench.pick(length=10_240) == ("2", Reason.CACHED, 2, 10)
+    assert bench.pick(length=10_240) == ("2", Reason.CACHED, 2, 13)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -187,7 +191,7 @@ def test_who_holds_the_whole_prompt_is_picked_with_no_more_load_than_the_others(
     for other in IDS:
         bench.busy(other, in_flight=3, pending=5000, resident=20_000)
         bench.holds(2, other)
-    assert bench.pick() == (name, Reason.CACHED, RANKED.index(name), 10)
+    assert bench.pick() == (name, Reason.CACHED, RANKED.index(name), 13)
 
 
 def test_many_different_depths_are_told_apart():
@@ -198,7 +202,7 @@ def test_many_different_depths_are_told_apart():
         for n, name in enumerate(names):
             bench.holds(n + 1, name, chain=chain)
             bench.busy(name, in_flight=0, pending=0 if name == holder else 500_000)
-        assert bench.pick(chain)[::3] == (holder, names.index(holder) + 1)
+        assert bench.pick(chain)[::3] == (holder, names.index(holder) + 4)
 
 
 def test_what_targets_hold_that_may_not_be_picked_does_not_matter():
@@ -208,7 +212,7 @@ def test_what_targets_hold_that_may_not_be_picked_does_not_matter():
     assert bench.pick() == (HOME, Reason.HOME, 0, 0)
     for blocks, name in enumerate(("1", "2", "21", "11")):
         bench.holds(blocks + 2, name)
-    assert bench.pick()[::3] == ("11", 5)
+    assert bench.pick()[::3] == ("11", 8)
 
 
 def test_what_an_engine_should_have_told_of_by_now_is_not_counted():
@@ -217,7 +221,7 @@ def test_what_an_engine_should_have_told_of_by_now_is_not_counted():
     bench.book.index.trust(shelf, Trust.EXACT, "a test says so")
     bench.holds(10, "111")
     bench.book.index.ended(shelf, CHAIN, NOW, epoch=shelf.epoch, well=True)
-    assert bench.pick(now_ns=NOW + EXPECTED_NS - 1) == ("111", Reason.CACHED, 4, 10)
+    assert bench.pick(now_ns=NOW + EXPECTED_NS - 1) == ("111", Reason.CACHED, 4, 13)
     assert bench.pick(now_ns=NOW + EXPECTED_NS) == (HOME, Reason.HOME, 0, 0)
 
 
@@ -229,6 +233,70 @@ def test_lengths_that_contradict_the_chain_do_no_harm():
         assert bench.pick(length=length)[0] in IDS
 
 
+# --- room -----------------------------------------------------------------------------------------
+def fill(bench, **blocks):
+    """Let targets, by position in `RANKED`, hold so many blocks of other prompts."""
+    for place, count in blocks.items():
+        name = RANKED[int(place[1:])]
+        bench.book.index.sent(bench.row(name).shelf, tuple(range(10**6, 10**6 + count)))
+
+
+ROOM = KvTuning(anchor=0.25, price=0.0, harm=0.0, decode=0.0, room=0.5, copies=0.0)
+
+
+@pytest.mark.parametrize(("second", "picked"), [(51, HOME), (49, SECOND)])
+def test_what_nobody_holds_goes_where_there_is_more_room_when_that_outweighs_the_anchor(second, picked):
+    """Half of what the fullest has more is worth as much as the anchor: 0.5 * (100 - 50) / 100."""
+    bench = Bench(ROOM)
+    fill(bench, r0=100, r1=second, r2=100, r3=100, r4=100)
+    assert bench.pick()[0] == picked
+
+
+def test_room_is_measured_from_the_emptiest_and_caches_that_are_all_full_have_none():
+    bench = Bench(ROOM)
+    fill(bench, r0=5000, r1=4900, r2=4900, r3=4900, r4=4900)
+    assert bench.pick()[0] == HOME
+    empty = Bench(ROOM)
+    assert empty.pick()[0] == HOME
+
+
+def test_room_moves_nothing_that_is_held_already():
+    bench = Bench(ROOM)
+    fill(bench, r0=100)
+    bench.holds(10, HOME)
+    assert bench.pick()[:2] == (HOME, Reason.CACHED)
+
+
+# --- copies of popular starts -----------------------------------------------------------------------
+COPIES = KvTuning(anchor=0.25, price=0.0, harm=0.0, decode=0.0, room=0.0, copies=0.5)
+SYSTEM = tuple(range(7001, 7014))
+
+
+def prompts_of_one_system(bench, times=200):
+    """Everybody has ten times 1,024 characters in common."""
+    for n in range(times):
+        bench.book.homes_of("").key((*SYSTEM, 10**6 + n), len(bench.rows))
+
+
+@pytest.mark.parametrize(("copies", "pending", "left"), [(0.0, 12_000, False), (0.5, 12_000, True)])
+def test_a_copy_of_a_popular_start_costs_less_for_it_will_be_used_again(copies, pending, left):
+    """Elsewhere the prompt costs 1.25 * 10,480 = 13,100, of which half of 10,240 comes back."""
+    bench = Bench(KvTuning(anchor=0.25, price=0.0, harm=0.0, decode=0.0, room=0.0, copies=copies))
+    prompts_of_one_system(bench)
+    bench.holds(10, "111", chain=SYSTEM)
+    for name in IDS:
+        bench.busy(name, in_flight=0, pending=pending if name == "111" else 0)
+    chain = next((*SYSTEM, n) for n in range(100) if Bench().pick((n,), key=None)[0] == "111")
+    assert (bench.pick(chain, length=10_480)[0] != "111") is left
+
+
+def test_a_copy_of_what_few_ask_for_is_no_investment():
+    bench = Bench(COPIES)
+    bench.holds(10, HOME)
+    bench.busy(HOME, in_flight=0, pending=12_000)
+    assert bench.pick(length=10_480)[0] == HOME
+
+
 # --- bursts -------------------------------------------------------------------------------------
 def test_equal_new_prompts_in_one_instant_go_to_one_target_until_its_load_outweighs_that():
     """First touch: what was sent there counts as held there.
@@ -236,7 +304,7 @@ def test_equal_new_prompts_in_one_instant_go_to_one_target_until_its_load_outwei
     One more after k requests costs 10,241 at the home, nearly all of it pending for the first of them, and
     0.2 * 10,240 * k for their context and ours; elsewhere it costs 1.25 * 10,240.
     """
-    bench = Bench(KvTuning(anchor=0.25, price=0.0, harm=0.0, decode=1e-3, spread=4.0))
+    bench = Bench(KvTuning(anchor=0.25, price=0.0, harm=0.0, decode=1e-3, spread=4.0, room=0.0, copies=0.0))
     picked = []
     for _ in range(4):
         request = RoutingRequest(key=KEY, chain=CHAIN, characters=10_240)
@@ -244,7 +312,7 @@ def test_equal_new_prompts_in_one_instant_go_to_one_target_until_its_load_outwei
         bench.book.sent(row.shelf, request, depth, at_home=rank == 0, now_ns=NOW)
         row.in_flight += 1
         picked.append((row.target.target_id, depth))
-    assert picked == [(HOME, 0), (HOME, 10), (SECOND, 0), (SECOND, 10)]
+    assert picked == [(HOME, 0), (HOME, 13), (SECOND, 0), (SECOND, 13)]
 
 
 # --- several routers ------------------------------------------------------------------------------
@@ -267,7 +335,7 @@ def test_a_home_that_held_what_others_sent_is_expected_to_do_so_again():
 
 
 def test_a_price_for_space_keeps_prompts_at_home():
-    bench = Bench(KvTuning(anchor=0.25, price=4.0, harm=0.125, decode=1e-3))
+    bench = Bench(KvTuning(anchor=0.25, price=4.0, harm=0.125, decode=1e-3, room=0.0, copies=0.0))
     bench.book.output_tokens = 100.0
     bench.busy(HOME, in_flight=0, pending=4000)
     assert bench.pick(length=10_240)[0] == SECOND
