@@ -33,7 +33,7 @@ def check_policy(policy: JsonObject | None, alarms: Collection[str] = ()) -> Non
         alarms: Names of the alarms there are.
 
     Raises:
-        ApiError: MaximumBatchSize is not 5 to 50 %, or RollbackMaximumBatchSize is more than 100 %, or an alarm
+        ApiError: MaximumBatchSize is not 5 to 50 %, RollbackMaximumBatchSize is more than 100 %, or an alarm
             is unknown.
     """
     if policy is None:
