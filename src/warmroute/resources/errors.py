@@ -6,9 +6,7 @@ models only ``ResourceLimitExceeded`` on the operations served here. Misuse and 
 ``ObjectNotFoundException`` on are those of Application Auto Scaling, by its own service model.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 
 class ApiCode(StrEnum):
@@ -96,25 +94,3 @@ def unsupported(what: str, instead: str) -> ApiError:
         instead: What to send.
     """
     return invalid(f"{what} is not supported by warmroute. {instead}")
-
-
-def refuse_members(
-    document: Mapping[str, Any], *, where: str, kept: frozenset[str], refused: Mapping[str, str]
-) -> None:
-    """Refuse members that are neither honoured nor without meaning here.
-
-    A newer service model brings newer members by itself: those are refused too, until somebody has
-    decided about them.
-
-    Args:
-        document: A structure of a request.
-        where: Names it, e.g. ``'variant "a"'``.
-        kept: Members that are honoured, or stored and returned.
-        refused: Members that cannot be honoured, each with what to do instead.
-
-    Raises:
-        ApiError: One is given that is not kept.
-    """
-    for member, value in document.items():
-        if member not in kept and value not in ([], {}, None, False):
-            raise unsupported(f"{member} of {where}", refused.get(member, "Leave it out."))

@@ -20,13 +20,3 @@ def test_the_messages_clients_match_on():
     assert errors.in_progress("A").message == 'Cannot update in-progress endpoint "A".'
     assert errors.unsupported("X", "Use Y.").message == "X is not supported by warmroute. Use Y."
     assert errors.invalid("t").code is ApiCode.VALIDATION
-
-
-def test_members_nobody_has_decided_about_are_refused():
-    kept = frozenset({"Known"})
-    empty = {"Known": 1, "List": [], "Map": {}, "Flag": False, "Nothing": None}
-    errors.refuse_members(empty, where="x", kept=kept, refused={})
-    with pytest.raises(ApiError, match="New of x is not supported by warmroute. Leave it out."):
-        errors.refuse_members({"New": 1}, where="x", kept=kept, refused={})
-    with pytest.raises(ApiError, match="Old of x is not supported by warmroute. Use Known."):
-        errors.refuse_members({"Old": "a"}, where="x", kept=kept, refused={"Old": "Use Known."})
