@@ -37,7 +37,7 @@ from warmroute.adapters.store.sql import open_store
 from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.app.autoscaling import SCALING_PREFIX, Autoscaling
-from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, receive
+from warmroute.app.options import EXIT_CONFIGURATION, AdapterTimes, ControlOptions, receive
 from warmroute.controlplane.adapter_calls import AdapterCalls
 from warmroute.controlplane.adapters import AdapterKeeper
 from warmroute.controlplane.changes import base_url, one_line
@@ -53,6 +53,7 @@ from warmroute.controlplane.session_key import session_key
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.machines import InstanceType, ProviderKind
 from warmroute.observe import catalogue
+from warmroute.resources.adapters import Tuning
 from warmroute.resources.arns import Place
 from warmroute.resources.errors import ApiError
 from warmroute.resources.planner import Rules
@@ -162,7 +163,13 @@ class ControlProcess:
                 session_key=session_key(self._store),
             ),
             alarms=self._autoscaling.states,
-            adapters=AdapterKeeper(calls=calls, routers=self._fleet_server, clock=self._clock, rules=rules),
+            adapters=AdapterKeeper(
+                calls=calls,
+                routers=self._fleet_server,
+                clock=self._clock,
+                rules=rules,
+                tuning=_tuning(options.adapters),
+            ),
         )
         self._schema: asyncio.Future[Schema] | None = None
         self._instance_types = instance_types
@@ -341,6 +348,15 @@ def _where(fact: InstanceFact | None) -> dict[str, Any]:
         return {}
     url = base_url(fact)
     return {"url": url} if fact.pid is None else {"url": url, "pid": fact.pid}
+
+
+def _tuning(times: AdapterTimes) -> Tuning:
+    return Tuning(
+        residence_s=times.residence_s,
+        patience_s=times.patience_s,
+        cold_s=times.cold_s,
+        surplus_s=times.surplus_s,
+    )
 
 
 def _load(instance_types: tuple[str, ...]) -> Schema:

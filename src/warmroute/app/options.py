@@ -56,6 +56,37 @@ class RelayLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class AdapterTimes:
+    """When LoRA adapters are loaded and unloaded, in seconds. Reasons are in ``core/limits.py``."""
+
+    residence_s: Annotated[
+        float,
+        Meta(ge=0, le=86_400, description="What was just loaded stays at least so long."),
+    ] = limits.ADAPTER_RESIDENCE_S
+    patience_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="How long an adapter that is loaded nowhere waits for an idle one to be unloaded, "
+            "before one in use is emptied.",
+        ),
+    ] = limits.ADAPTER_PATIENCE_S
+    cold_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="Unused for so long, an adapter's place may go to a further place of another one.",
+        ),
+    ] = limits.ADAPTER_COLD_S
+    surplus_s: Annotated[
+        float,
+        Meta(ge=1, le=86_400, description="A further place that was not needed for so long is given up."),
+    ] = limits.ADAPTER_SURPLUS_S
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """How long a router waits, in seconds. The reasons for the defaults are in ``core/limits.py``."""
 
@@ -161,6 +192,7 @@ class ControlOptions:
         declare: From the flags of ``serve``; None without them.
         alarms: As declared.
         autoscaling_speed: Seconds that pass for autoscaling in one.
+        adapters: As set.
     """
 
     admin_fd: int
@@ -181,6 +213,7 @@ class ControlOptions:
     declare: EndpointDeclaration | None = None
     alarms: tuple[Alarm, ...] = ()
     autoscaling_speed: float = 1.0
+    adapters: AdapterTimes = field(default_factory=AdapterTimes)
 
 
 Options = TypeVar("Options", RouterOptions, ControlOptions)

@@ -121,6 +121,7 @@ def control_options(
         declare=declaration,
         alarms=alarms_of(settings),
         autoscaling_speed=settings.autoscaling.speed,
+        adapters=settings.adapters,
     )
 
 

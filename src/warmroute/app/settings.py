@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from warmroute.app.options import RelayLimits, Timeouts
+from warmroute.app.options import AdapterTimes, RelayLimits, Timeouts
 from warmroute.core import limits
 from warmroute.core.fleet import NativeMapping
 from warmroute.core.machines import AdapterRoutes, ProviderKind
@@ -428,5 +428,6 @@ class Settings:
     auth: AuthSettings = field(default_factory=AuthSettings)
     instance_types: dict[str, InstanceTypeSettings] = field(default_factory=dict)
     images: dict[str, ImageSettings] = field(default_factory=dict)
+    adapters: AdapterTimes = field(default_factory=AdapterTimes)
     autoscaling: AutoscalingSettings = field(default_factory=AutoscalingSettings)
     alarms: dict[str, AlarmSettings] = field(default_factory=dict)

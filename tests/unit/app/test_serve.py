@@ -2,6 +2,7 @@ import pytest
 
 from warmroute.app.config import Sources, load
 from warmroute.app.directories import Directories
+from warmroute.app.options import AdapterTimes
 from warmroute.app.serve import control_options, router_options, serve
 from warmroute.core.declaration import EndpointDeclaration
 from warmroute.core.errors import ConfigurationError
@@ -51,6 +52,14 @@ def test_a_decision_log_that_cannot_be_begun_is_said_before_anything_starts(tmp_
     text = '[router]\ndecision_log = "missing/decisions.jsonl"\n'
     with pytest.raises(ConfigurationError, match="missing/decisions.jsonl cannot be opened: No such file"):
         serve(settings(tmp_path, text), declaration=None, environment={}, announce=pytest.fail)
+
+
+def test_control_is_told_when_adapters_are_loaded_and_unloaded(tmp_path, directories):
+    text = "[adapters]\nresidence_s = 1\npatience_s = 2\ncold_s = 3\nsurplus_s = 4\n"
+    options = control_options(
+        settings(tmp_path, text), directories, admin_fd=4, instance_types={}, images={}, declaration=None
+    )
+    assert options.adapters == AdapterTimes(residence_s=1, patience_s=2, cold_s=3, surplus_s=4)
 
 
 def test_control_is_told_credentials_machines_and_what_to_declare(tmp_path, directories):
