@@ -56,9 +56,7 @@ def test_a_decision_log_that_cannot_be_begun_is_said_before_anything_starts(tmp_
 
 def test_control_is_told_when_adapters_are_loaded_and_unloaded(tmp_path, directories):
     text = "[adapters]\nresidence_s = 1\npatience_s = 2\ncold_s = 3\nsurplus_s = 4\n"
-    options = control_options(
-        settings(tmp_path, text), directories, admin_fd=4, instance_types={}, images={}, declaration=None
-    )
+    options = control_options(settings(tmp_path, text), directories, admin_fd=4, declaration=None)
     assert options.adapters == AdapterTimes(residence_s=1, patience_s=2, cold_s=3, surplus_s=4)
 
 
