@@ -240,7 +240,7 @@ async def test_leases_add_up_and_are_unknown_until_every_router_has_said(stream)
     first.report(TargetReport("i-1", 1, 2, ejected=False))
     await until(lambda: stream.news > before)
     assert stream.server.open_leases("i-1", 1) is None
-    second.report(TargetReport("i-1", 1, 3, ejected=False))
+    second.report(TargetReport("i-1", 1, 1, ejected=False, sessions=2))
     await until(lambda: stream.server.open_leases("i-1", 1) == 5)
     assert stream.server.open_leases("i-1", 2) is None
     await stream.server.publish(fleet(2), 2.0)

@@ -132,13 +132,13 @@ class FleetServer:
         return True
 
     def open_leases(self, target_id: TargetId, generation: int) -> int | None:
-        """Return the leases open on a target over all routers; None when a router has not said yet."""
+        """Return leases and sessions on a target over all routers; None when a router has not said yet."""
         total = 0
         for link in self._links:
             report = link.reports.get(target_id)
             if report is None or report.generation != generation:
                 return None
-            total += report.in_flight
+            total += report.in_flight + report.sessions
         return total
 
     def adapter_use(

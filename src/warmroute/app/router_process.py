@@ -19,6 +19,7 @@ from typing import Any
 import uvloop
 
 from warmroute import __version__
+from warmroute.adapters.adapter_reports import AdapterReports
 from warmroute.adapters.clock import SystemClock
 from warmroute.adapters.decision_log import DecisionLog
 from warmroute.adapters.fleet_client import FleetClient, load_fleet
@@ -81,6 +82,13 @@ class RouterProcess:
             clock=self._clock,
             on_health=self._health_changed,
         )
+        self._fleet_client = FleetClient(
+            path=options.stream_path,
+            router=options.name,
+            fleet_path=options.fleet_path,
+            on_fleet=self._apply_fleet,
+        )
+        self._adapters = AdapterReports(router=self._router, control=self._fleet_client, clock=self._clock)
         self._desk = Desk(
             router=self._router,
             upstreams=self._pools,
@@ -92,6 +100,7 @@ class RouterProcess:
                 chunk_idle_s=timeouts.chunk_idle_s,
                 native_stream_total_s=timeouts.native_stream_total_s,
             ),
+            adapters=self._adapters,
         )
         self._gateway = Gateway(self._desk)
         bounds = options.limits
@@ -107,12 +116,6 @@ class RouterProcess:
                 body_idle_s=timeouts.body_idle_s,
                 keep_alive_idle_s=timeouts.keep_alive_idle_s,
             ),
-        )
-        self._fleet_client = FleetClient(
-            path=options.stream_path,
-            router=options.name,
-            fleet_path=options.fleet_path,
-            on_fleet=self._apply_fleet,
         )
         self._reported: dict[str, TargetReport] = {}
         self._broken = False
@@ -151,6 +154,7 @@ class RouterProcess:
         """Take nothing new, wait for what runs, end what does not end by itself."""
         server.close()
         self._listener.drain()
+        self._gateway.shadows.shut_down()
         open_now = len(self._desk.open)
         if open_now:
             _log.info("draining: %d invocations under way", open_now)
@@ -175,6 +179,7 @@ class RouterProcess:
         if self._gateway.apply_fleet(fleet):
             self._pools.forget_targets_but(set(self._router.targets()))
             self._report_targets()
+            self._adapters.fleet_applied(fleet)
 
     def _health_changed(self, change: HealthChange) -> None:
         what = "ejected" if change.ejected else "back"
@@ -189,7 +194,8 @@ class RouterProcess:
             if target.state is TargetState.DRAINING or ejected:
                 telling.add(target.target_id)
             if target.state is TargetState.DRAINING or ejected or target.target_id in self._reported:
-                known[target.target_id] = _report_of(target, in_flight, ejected=ejected)
+                sessions = self._router.sessions.pinned_to(target.target_id, target.generation)
+                known[target.target_id] = _report_of(target, in_flight, ejected=ejected, sessions=sessions)
         for target_id, report in known.items():
             if self._reported.get(target_id) != report:
                 self._fleet_client.report(report)
@@ -203,12 +209,14 @@ class RouterProcess:
             now_ns = self._clock.now_ns()
             for underway in list(self._desk.open):
                 self._expire(underway, now_ns)
+            self._gateway.shadows.expire(now_ns)
             for change in self._router.on_deadline(now_ns):
                 self._health_changed(change)
             self._listener.check(loop.time())
             self._pools.retire(loop.time())
             if self._reported:
                 self._report_targets()
+            self._adapters.look(self._gateway.waits.adapters())
 
     def _expire(self, underway: Underway, now_ns: int) -> None:
         """End what has waited too long; a defect in one of them must not keep the others waiting."""
@@ -233,25 +241,37 @@ class RouterProcess:
             self._report_totals()
 
     def _report_totals(self) -> None:
+        self._adapters.report()
         self._telemetry.fold()
         self._access_log.flush()
         if self._decision_log is not None:
             self._decision_log.flush()
+        copies = len(self._gateway.shadows.under_way)
         gauges: dict[tuple[Metric, tuple[str, ...]], float] = {
             (catalogue.OPEN_EXCHANGES, ()): self._desk.open_exchanges,
-            (catalogue.OPEN_LEASES, ()): self._router.open_leases(),
+            (catalogue.OPEN_LEASES, ()): self._router.open_leases() - copies,
+            (catalogue.SHADOW_UNDER_WAY, ()): copies,
             (catalogue.CONNECTIONS, ()): len(self._listener.connections),
             (catalogue.BUFFERED_BYTES, ()): self._listener.buffered_bytes,
             (catalogue.FLEET_VERSION, ()): self._router.fleet_version,
             (catalogue.LOST_LOG_LINES, ()): self._access_log.lost,
+            (catalogue.OPEN_SESSIONS, ()): len(self._router.sessions),
+            (catalogue.ADAPTER_WAITS, ()): len(self._gateway.waits),
         }
         if self._decision_log is not None and self._decision_log.stopped:
             gauges[catalogue.DECISION_LOG_STOPPED, (self._decision_log.stopped,)] = 1.0
         for endpoint in self._router.endpoints.values():
-            for book in endpoint.variants.values():
+            for book in endpoint.books():
+                for component in dict.fromkeys(book.components.values()) or ("",):
+                    gauges.setdefault(
+                        (catalogue.CONCURRENT_REQUESTS, (endpoint.name, book.name, component)), 0
+                    )
                 for row in book.rows.values():
                     labels = (endpoint.name, book.name, row.target.target_id)
                     gauges[catalogue.IN_FLIGHT, labels] = row.in_flight
+                    served = (endpoint.name, book.name, row.target.component)
+                    concurrent = catalogue.CONCURRENT_REQUESTS, served
+                    gauges[concurrent] = gauges.get(concurrent, 0) + row.in_flight
                     gauges[catalogue.EJECTED, labels] = float(row.health.ejected)
                     if (shelf := row.shelf) is not None:
                         gauges[catalogue.PENDING_CHARACTERS, labels] = shelf.pending
@@ -282,10 +302,11 @@ def _router(options: RouterOptions, log: DecisionLog | None) -> Router:
     return RecordedRouter(rng, log.add)
 
 
-def _report_of(target: Target, in_flight: int, *, ejected: bool) -> TargetReport:
+def _report_of(target: Target, in_flight: int, *, ejected: bool, sessions: int) -> TargetReport:
     return TargetReport(
-        target_id=target.target_id, generation=target.generation, in_flight=in_flight, ejected=ejected
-    )
+        target_id=target.target_id, generation=target.generation, in_flight=in_flight, ejected=ejected,
+        sessions=sessions,
+    )  # fmt: skip
 
 
 def main() -> None:

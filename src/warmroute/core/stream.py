@@ -39,6 +39,14 @@ class TargetReport:
 
     Sent when either changes for a target that drains or is ejected, so that control knows when a
     draining target is idle and when an instance looks broken from where the traffic is.
+
+    Attributes:
+        target_id: Which target.
+        generation: Of it.
+        in_flight: Leases open on it.
+        ejected: Whether it takes none for now.
+        reason: For people.
+        sessions: Sessions pinned to it, which hold it up like leases: nowhere else can they go on.
     """
 
     target_id: TargetId
@@ -46,6 +54,7 @@ class TargetReport:
     in_flight: int
     ejected: bool
     reason: str = ""
+    sessions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

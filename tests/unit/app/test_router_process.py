@@ -326,6 +326,8 @@ def test_control_hears_the_totals_and_the_gauges(play):
         assert await control.total("warmroute_in_flight", 1) == {labels: 1}
         for metric in ("open_exchanges", "open_leases", "connections"):
             assert await control.total(f"warmroute_{metric}", 1) == {(): 1}
+        concurrent = (("endpoint", "llm"), ("variant", "AllTraffic"), ("component", ""))
+        assert await control.total("warmroute_concurrent_requests", 1) == {concurrent: 1}
         assert await control.total("warmroute_buffered_body_bytes", 1) == {(): 4}
         assert await control.total("warmroute_fleet_version", 1) == {(): 1}
         connection.send(OK)
@@ -340,7 +342,10 @@ def test_control_hears_the_totals_and_the_gauges(play):
         assert {name for name, *_ in last.histograms} == {
             "warmroute_first_byte_seconds",
             "warmroute_duration_seconds",
+            "warmroute_model_first_byte_seconds",
+            "warmroute_model_latency_seconds",
         }
+        assert told["warmroute_concurrent_requests"] == 0
 
     play(scenario)
 
