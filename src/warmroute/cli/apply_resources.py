@@ -65,6 +65,8 @@ def plan_endpoints(wanted: Wanted, present: Present) -> Iterator[Change]:
     for endpoint in wanted.endpoints:
         name, config = endpoint["EndpointName"], config_name(wanted, endpoint)
         there = present.endpoints.get(name)
+        if there is not None and there["Endpoint"]["EndpointStatus"] == "Deleting":
+            there = None  # by the time it is created it is gone
         made = () if config in present.configs else (_create_config(wanted, endpoint, config),)
         create = Call("CreateEndpoint", _creation(wanted, endpoint, config))
         created = (create, Follow("endpoint", name, config))

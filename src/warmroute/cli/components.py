@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from warmroute.cli.api import Api
-from warmroute.cli.connection import as_json, confirm, connected, print_json
+from warmroute.cli.connection import as_json, confirm, connected, print_json, watching
 from warmroute.cli.endpoints import components_of, scaling_of, wait_option, yes_option
 from warmroute.cli.following import Follower, each_once
 from warmroute.cli.screen import (
@@ -160,7 +160,8 @@ def _watch(api: Api, name: str, *, wait: bool, deleted: bool = False) -> None:
     if not wait:
         echo(f"The server is at it; watch it with: warmroute components wait {name}")
         return
-    for line in each_once(Follower(api).component(name, deleted=deleted)):
-        echo(line)
+    with watching(f"component {name}", again=f"warmroute components wait {name}"):
+        for line in each_once(Follower(api).component(name, deleted=deleted)):
+            echo(line)
     if deleted:
         echo(f"Inference component {name} is deleted.")

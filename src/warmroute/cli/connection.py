@@ -1,9 +1,10 @@
 """What every command that talks to a server takes: where it is, with which credentials, and ``--json``."""
 
+import contextlib
 import functools
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,24 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the API's 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print an answer: JSON, indented by two, members in the server's order."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+@contextlib.contextmanager
+def watching(what: str, *, again: str) -> Iterator[None]:
+    """Say at Ctrl-C that the server goes on, and how to watch again.
+
+    Args:
+        what: That the server is at.
+        again: The command that watches it.
+
+    Raises:
+        click.Abort: After Ctrl-C.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"\nwarmroute: the server goes on with {what}; watch it with: {again}", err=True)
+        raise click.Abort from None
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from warmroute.cli.api import AUTOSCALING, Api
-from warmroute.cli.connection import as_json, confirm, connected, print_json
+from warmroute.cli.connection import as_json, confirm, connected, print_json, watching
 from warmroute.cli.failure import Refused
 from warmroute.cli.following import Follower, each_once
 from warmroute.cli.screen import endpoint_screen, strategy_text
@@ -231,13 +231,16 @@ def drain(api: Api, *, instance: str, replaced: bool | None, wait: bool) -> None
     answer = api.call_operator("DrainInstance", request)
     after = "another one is started" if answer["Replaced"] else "none is started in its place"
     echo(f"{instance} of endpoint {answer['EndpointName']} is {answer['State']}; {after}.")
-    while wait and (left := _state_of(api, answer["EndpointName"], instance)) is not None:
-        if left != answer["State"]:
-            answer["State"] = left
-            echo(f"{instance} is {left}.")
-        time.sleep(0.5)
-    if wait:
-        echo(f"{instance} is gone.")
+    if not wait:
+        return
+    endpoint = answer["EndpointName"]
+    with watching(f"draining {instance}", again=f"warmroute endpoints describe {endpoint}"):
+        while (state := _state_of(api, endpoint, instance)) is not None:
+            if state != answer["State"]:
+                answer["State"] = state
+                echo(f"{instance} is {state}.")
+            time.sleep(0.5)
+    echo(f"{instance} is gone.")
 
 
 def _state_of(api: Api, endpoint: str, instance: str) -> str | None:
@@ -260,10 +263,12 @@ def delete(api: Api, *, name: str, yes: bool, wait: bool) -> None:
     """Delete an endpoint and stop its instances; its configuration and models stay."""
     confirm(f"Delete endpoint {name}, which stops serving at once?", yes=yes)
     api.call("DeleteEndpoint", {"EndpointName": name})
-    if wait:
+    if not wait:
+        return
+    with watching(f"endpoint {name}", again=f"warmroute endpoints wait {name} --deleted"):
         for line in each_once(Follower(api).endpoint(name, deleted=True)):
             echo(line)
-        echo(f"Endpoint {name} is deleted.")
+    echo(f"Endpoint {name} is deleted.")
 
 
 @endpoints.command(short_help="Watch an endpoint until it does not change.")
@@ -310,16 +315,9 @@ def watch(api: Api, name: str, *, wait: bool, config: str | None = None) -> None
     if not wait:
         echo(f"The server is at it; watch it with: warmroute endpoints wait {name}")
         return
-    try:
+    with watching(f"endpoint {name}", again=f"warmroute endpoints wait {name}"):
         for line in each_once(Follower(api).endpoint(name, config=config)):
             echo(line)
-    except KeyboardInterrupt:
-        click.echo(
-            f"\nwarmroute: the server goes on with endpoint {name}; "
-            f"watch it with: warmroute endpoints wait {name}",
-            err=True,
-        )
-        raise click.Abort from None
 
 
 def _given(members: JsonObject) -> JsonObject:

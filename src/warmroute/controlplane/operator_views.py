@@ -24,12 +24,18 @@ def variant_documents(endpoint: EndpointRecord, fleet: Fleet | None) -> list[Jso
     """
     shown: dict[tuple[str, int], JsonObject] = {}
     for deployment in (endpoint.active, endpoint.pending):
-        for variant in deployment.variants if deployment is not None else ():
-            pending = deployment is endpoint.pending
+        if deployment is None:
+            continue
+        for variant in deployment.all_variants:
             document = _variant(variant, _published(endpoint, variant, fleet))
-            document["ConfigName"] = deployment.config_name if deployment is not None else ""
-            document["Pending"] = pending
+            document["ConfigName"] = deployment.config_name
+            document["Pending"] = deployment is endpoint.pending
+            if variant is deployment.shadow:
+                document["Shadow"] = True
             shown.setdefault((variant.name, variant.revision), document)
+    for variant in endpoint.mixed:  # what a rollback that failed has left beside
+        document = _variant(variant, _published(endpoint, variant, fleet))
+        shown.setdefault((variant.name, variant.revision), document | {"ConfigName": "", "Pending": False})
     return list(shown.values())
 
 
@@ -50,11 +56,11 @@ def _variant(variant: VariantRecord, published: Variant | None) -> JsonObject:
 
 
 def _published(endpoint: EndpointRecord, variant: VariantRecord, fleet: Fleet | None) -> Variant | None:
-    serves = endpoint.active is not None and variant in endpoint.active.variants
+    serves = endpoint.active is not None and variant in endpoint.active.all_variants
     # A fleet that shows one revision of a variant need not number it: it is the one that serves.
     revisions = (variant.revision, 0) if serves else (variant.revision,)
     for published in fleet.endpoints if fleet is not None else ():
-        for one in published.variants if published.name == endpoint.name else ():
+        for one in published.all_variants if published.name == endpoint.name else ():
             if one.name == variant.name and one.revision in revisions:
                 return one
     return None

@@ -17,6 +17,7 @@ from warmroute.resources.records import (
     EndpointRecord,
     InstanceRecord,
     InstanceState,
+    VariantRecord,
 )
 
 
@@ -98,10 +99,8 @@ def _smaller(endpoint: EndpointRecord, instance: InstanceRecord, now_s: float) -
 
 
 def _one_less(active: Deployment, instance: InstanceRecord) -> Deployment:
-    return replace(
-        active,
-        variants=tuple(
-            replace(one, count=max(one.count - 1, 0)) if one.name == instance.variant else one
-            for one in active.variants
-        ),
-    )
+    def fewer(one: VariantRecord) -> VariantRecord:
+        return replace(one, count=max(one.count - 1, 0)) if one.name == instance.variant else one
+
+    shadow = fewer(active.shadow) if active.shadow is not None else None
+    return replace(active, variants=tuple(map(fewer, active.variants)), shadow=shadow)

@@ -111,6 +111,11 @@ def present(document, **given):
     return Present(endpoints={"chat": document}, **given)
 
 
+def test_an_endpoint_that_is_being_deleted_is_created_again():
+    change = one(plan_endpoints(WANTED, present(endpoint_document(status="Deleting"))))
+    assert change.action is Action.CREATE
+
+
 def test_an_endpoint_with_this_config_is_left_alone():
     document = endpoint_document(config=NAME)
     assert one(plan_endpoints(WANTED, present(document))).action is Action.LEAVE

@@ -57,6 +57,26 @@ def test_a_revision_that_routers_do_not_know_has_no_share():
     assert shares(fleet(Variant("v", 1.0, Routing(), ()), name="other")) == [(1, 0.0), (2, 0.0)]
 
 
+def test_a_shadow_is_shown_with_the_part_it_gets_copies_of():
+    shadow = replace(BLUE, name="s", weight=0.2)
+    endpoint = replace(ENDPOINT, active=replace(ENDPOINT.active, shadow=shadow), pending=None)
+    target = replace(TARGET, adapters=("lora",))
+    copied = Variant("s", 1.0, Routing(), (target,), revision=1, share=0.2)
+    published = Fleet(1, "r", "a", endpoints=(Endpoint("ep", True, (), shadow=copied),))
+    _, shown = variant_documents(endpoint, published)
+    assert (shown["VariantName"], shown["Shadow"], shown["Share"]) == ("s", True, 0.2)
+    instance = instance_document(RECORD, fact=None, observed=None, in_flight=None, fleet=published)
+    assert instance["Adapters"] == ["lora"]
+
+
+def test_what_a_failed_rollback_has_left_is_shown():
+    mixed = replace(ENDPOINT, pending=None, mixed=(BLUE, GREEN))
+    assert [(one["Revision"], one["ConfigName"]) for one in variant_documents(mixed, None)] == [
+        (1, "c1"),
+        (2, ""),
+    ]
+
+
 def test_a_deployment_in_steps_says_where_it_stands():
     routing = {"Type": "CANARY", "WaitIntervalInSeconds": 60}
     canary = routing | {"CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 50}}

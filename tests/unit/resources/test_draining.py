@@ -57,6 +57,14 @@ def test_without_replacement_the_variant_wants_one_less_and_the_others_stay():
     assert drained.endpoint.status is EndpointStatus.IN_SERVICE
 
 
+def test_a_shadow_may_have_one_less_too():
+    shadow = replace(VARIANTS[0], name="s", count=3)
+    shadowed = replace(ENDPOINT, active=replace(ENDPOINT.active, shadow=shadow))
+    drained = order(replace(SERVING, variant="s"), shadowed, replaced=False)
+    assert counts(drained.endpoint) == [2, 5]
+    assert drained.endpoint.active.shadow.count == 2
+
+
 def test_a_server_that_is_not_ours_is_not_replaced_unless_asked_and_then_it_is_refused():
     assert counts(order(fixed=True).endpoint) == [1, 5]
     with pytest.raises(ApiError, match="i-1 is a server that runs already .instance type local"):
