@@ -1,14 +1,17 @@
 """Every served operation against botocore's own service model: requests made from it, answers held to it."""
 
 import asyncio
+import json
 
 import pytest
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
 
 from tests.conformance.answers import flaws
-from tests.conformance.cases import cases_of, difference
+from tests.conformance.cases import base_of, cases_of, difference
 from tests.conformance.facts import populate
+from tests.conformance.meanings import repair
+from tests.conformance.nodes import changed, nodes
 from tests.conformance.world import World, load_schemas
 from warmroute.resources.coverage_rows import COVERAGE
 from warmroute.resources.coverage_scaling import SCALING_COVERAGE
@@ -88,3 +91,41 @@ def test_every_other_operation_of_sagemaker_is_named_as_not_supported(model, sch
     for name, answer in answers:
         assert (answer.code, answer.status) == ("UnknownOperationException", 404)
         assert answer.message.startswith(f"Operation {name} is not supported by warmroute. Supported are: ")
+
+
+EXTREMES = (0, -1, 2**31 - 1, -(2**31), 2**31, 2**63, 10**40, 10**400, -(10**400), 1.5, 1e-300, 1e308, -1e308)
+NUMBERS = ("integer", "long", "float", "double", "timestamp")
+
+
+@pytest.mark.parametrize("operation", sorted(SERVED))
+def test_no_number_breaks_the_server(model, schema, content, operation):
+    shape = model[operation].input_shape
+
+    async def run():
+        for node in nodes(shape):
+            if node.shape.type_name not in NUMBERS:
+                continue
+            for value in EXTREMES:
+                request = changed(shape, base_of(operation, shape), node.path, value)
+                answer = await World(schema, content).call(operation, repair(operation, node.path, request))
+                assert answer.output is not None or answer.status == 400, f"{node.dotted}: {answer.message}"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("operation", sorted(SERVED))
+def test_no_text_breaks_the_server(model, schema, content, operation):
+    shape = model[operation].input_shape
+    texts = ("", "\x00", "💥" * 20, "\ud800", "a\u2028b", "%s{}\\", "x" * 10_000)
+
+    async def run():
+        for node in nodes(shape):
+            if node.shape.type_name != "string":
+                continue
+            for value in texts:
+                request = changed(shape, base_of(operation, shape), node.path, value)
+                body = json.dumps(repair(operation, node.path, request)).encode()
+                answer = await World(schema, content).send(operation, body)
+                assert answer.output is not None or answer.status == 400, f"{node.dotted}: {answer.message}"
+
+    asyncio.run(run())

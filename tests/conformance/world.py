@@ -159,9 +159,13 @@ class World:
 
     async def call(self, operation, document):
         """Make a call as HTTP would; operations of both services have names of their own."""
+        return await self.send(operation, msgspec.json.encode(document))
+
+    async def send(self, operation, body):
+        """Make a call with these bytes."""
         service = self.scaling if operation in SCALING_OPERATIONS else self.service
         try:
-            output = await service.call(operation, msgspec.json.encode(document))
+            output = await service.call(operation, body)
         except ApiError as error:
             return Answer(code=str(error.code), status=error.status, message=error.message)
         return Answer(output=msgspec.json.decode(msgspec.json.encode(output)))

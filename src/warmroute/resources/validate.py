@@ -7,6 +7,7 @@ Choice: a wrong JSON type is a ``SerializationException`` at the first one met; 
 collected and reported together.
 """
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +23,14 @@ ERRORS_MAX: Final = 20
 """Constraint violations listed in one answer."""
 
 _JSON_NAMES = {str: "STRING_VALUE", int: "NUMBER_VALUE", float: "NUMBER_VALUE"}
+_RANGES: Final[dict[str, tuple[float, float]]] = {
+    "integer": (-(2**31), 2**31 - 1),
+    "long": (-(2**63), 2**63 - 1),
+    "float": (-sys.float_info.max, sys.float_info.max),
+    "double": (-sys.float_info.max, sys.float_info.max),
+    "timestamp": (-62_135_596_800, 253_402_300_799),
+}
+"""What the wire types hold; timestamps are of the years 1 to 9999. JSON knows no bounds."""
 _JAVA_NAMES = {"integer": "Integer", "long": "Long", "float": "Float", "double": "Double"}
 
 
@@ -134,6 +143,9 @@ def _scalar(shape: Shape, value: object, path: str) -> Any:
             return value
         raise _unreadable(value, "Boolean", path)
     if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _unreadable(value, _JAVA_NAMES.get(kind, "Timestamp"), path)
+    least, most = _RANGES[kind]
+    if not least <= value <= most:
         raise _unreadable(value, _JAVA_NAMES.get(kind, "Timestamp"), path)
     if kind in ("integer", "long"):
         if value != int(value):
