@@ -83,6 +83,14 @@ STUDIES: Mapping[str, Study] = {
     "spread": Study(
         "kv_spread: how popular a home key may be", _one("kv_spread", "4", "0.5", "1", "2", "8", "32")
     ),
+    "room": Study(
+        "kv_room: what the fullest cache costs more than an empty one",
+        _one("kv_room", "0.25", "0", "0.1", "0.5", "1"),
+    ),
+    "copies": Study(
+        "kv_copies: what a copy of a popular start saves later",
+        _one("kv_copies", "0.5", "0", "0.25", "0.75", "1"),
+    ),
     "signals": Study(
         "age of what engines tell, and what gets lost",
         {
