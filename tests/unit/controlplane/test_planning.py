@@ -107,6 +107,16 @@ def test_more_copies_than_fit_leave_those_that_do_in_service_with_a_reason(plane
         record = p.read()
         assert (record.status, record.count, len(p.copies())) == (C.IN_SERVICE, 4, 2)
         assert record.failure_reason.startswith("There is not enough hardware resources")
+        wanted = {
+            "EndpointName": "ep",
+            "DesiredWeightsAndCapacities": [{"VariantName": "v", "DesiredInstanceCount": 3}],
+        }
+        await p.service.invoke("UpdateEndpointWeightsAndCapacities", wanted)
+        await p.settle()
+        assert len(p.copies()) == 3, "a missing copy was not placed when there was room"
+        await p.scale("ic", 3)
+        await p.settle()
+        assert (len(p.copies()), p.read().failure_reason) == (3, None)
 
     plane(test)
 
