@@ -117,18 +117,23 @@ def endpoint_progress(document: JsonObject) -> str:
     for one in document["Instances"]:
         if one["State"] == "in_service" and not one.get("InferenceComponentName"):
             counts[one["VariantName"], one["Revision"]] += 1
-    variants = document["Variants"]
-    several = len({one["VariantName"] for one in variants}) < len(variants)
     parts = []
-    for one in variants:
-        revision = f" revision {one['Revision']}" if several else ""
-        share = f", {one['Share']:.0%} of the traffic" if several else ""
-        ready = f"{counts[one['VariantName'], one['Revision']]} of {one['DesiredInstanceCount']} in service"
-        parts.append(f"{one['VariantName']}{revision} {ready}{share}")
+    for name in dict.fromkeys(one["VariantName"] for one in document["Variants"]):
+        revisions = [one for one in document["Variants"] if one["VariantName"] == name]
+        told = [_revision_text(one, counts, several=len(revisions) > 1) for one in revisions]
+        parts.append(f"{name} {', '.join(told)}")
     rollout = document.get("Rollout")
     step = rollout_text(rollout, rollout["Since"]).rpartition(" for ")[0] if rollout else ""
     head = f"{endpoint['EndpointName']}: {endpoint['EndpointStatus']}{f', {step}' if step else ''}"
     return f"{head}: {'; '.join(parts)}" if parts else head
+
+
+def _revision_text(one: JsonObject, counts: Counter[tuple[str, int]], *, several: bool) -> str:
+    ready, wanted = counts[one["VariantName"], one["Revision"]], one["DesiredInstanceCount"]
+    if not several:
+        return f"{ready} of {wanted} in service"
+    share = "" if one.get("Shadow") else f" with {one['Share']:.0%} of the traffic"
+    return f"revision {one['Revision']} {ready}/{wanted}{share}"
 
 
 def component_progress(document: JsonObject) -> str:

@@ -32,7 +32,8 @@ def variant_documents(endpoint: EndpointRecord, fleet: Fleet | None) -> list[Jso
             document["Pending"] = deployment is endpoint.pending
             if variant is deployment.shadow:
                 document["Shadow"] = True
-            shown.setdefault((variant.name, variant.revision), document)
+            known = shown.setdefault((variant.name, variant.revision), document)
+            known["DesiredInstanceCount"] = variant.count  # a variant that stays may get another one
     for variant in endpoint.mixed:  # what a rollback that failed has left beside
         document = _variant(variant, _published(endpoint, variant, fleet))
         shown.setdefault((variant.name, variant.revision), document | {"ConfigName": "", "Pending": False})

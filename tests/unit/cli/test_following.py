@@ -93,7 +93,12 @@ def test_a_component_is_followed_likewise():
 def test_progress_tells_revisions_shares_and_steps():
     document = endpoint_document(
         status="Updating",
-        variants=[variant(Share=0.9), variant(revision=2, Share=0.1)],
+        variants=[
+            variant(Share=0.9),
+            variant("shadow", Shadow=True),
+            variant(revision=2, Share=0.1),
+            variant("shadow", revision=2, Shadow=True),
+        ],
         instances=[
             instance(1),
             instance(2, Revision=2, State="starting"),
@@ -102,7 +107,7 @@ def test_progress_tells_revisions_shares_and_steps():
     )
     document["Rollout"] = {"Step": 0, "Steps": 2, "Phase": "baking", "Since": 5.0}
     assert endpoint_progress(document) == (
-        "chat: Updating, step 1 of 2, baking: AllTraffic revision 1 1 of 2 in service, 90% of the traffic; "
-        "AllTraffic revision 2 0 of 2 in service, 10% of the traffic"
+        "chat: Updating, step 1 of 2, baking: AllTraffic revision 1 1/2 with 90% of the traffic, "
+        "revision 2 0/2 with 10% of the traffic; shadow revision 1 0/2, revision 2 0/2"
     )
     assert component_progress(component(RuntimeConfig={})) == "base: InService"

@@ -104,7 +104,7 @@ def test_a_variant_that_stays_is_shown_once():
         "VariantName": "v",
         "Revision": 1,
         "InstanceType": "local",
-        "DesiredInstanceCount": 2,
+        "DesiredInstanceCount": 5,
         "Weight": 1.0,
         "Share": 0.0,
         "ModelName": "m",
