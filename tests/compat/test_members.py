@@ -13,7 +13,7 @@ from tests.conformance.effects import REQUESTS, VALUES, outcome
 from tests.conformance.facts import populate
 from tests.conformance.meanings import repair
 from tests.conformance.nodes import KEY, VALUE, at, changed, nodes
-from tests.conformance.samples import minimal, text
+from tests.conformance.samples import CHOICES, minimal, text
 from tests.conformance.world import World, load_schemas
 from warmroute.core import limits
 from warmroute.resources.coverage import Treatment
@@ -137,6 +137,8 @@ def two_values(node):
     shape, bounds = node.shape, node.shape.metadata
     if bounds.get("enum"):
         return tuple(bounds["enum"][:2])
+    if shape.name in CHOICES:
+        return CHOICES[shape.name][:2]
     match shape.type_name:
         case "boolean":
             return True, False

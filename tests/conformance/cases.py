@@ -8,7 +8,7 @@ from typing import Any
 from tests.conformance.facts import BASES
 from tests.conformance.meanings import meaning_of, repair
 from tests.conformance.nodes import ITEM, KEY, VALUE, at, changed, nodes, wire_path, without
-from tests.conformance.samples import breaking, entries, items, minimal, text
+from tests.conformance.samples import CHOICES, breaking, entries, items, minimal, text
 from warmroute.resources.coverage import Treatment
 
 VALIDATION, SERIALIZATION = "ValidationException", "SerializationException"
@@ -151,6 +151,8 @@ def _breaks(node):
             yield f"of value {wrong!r}", wrong, "Member must satisfy enum value set: ["
         return
     if shape.type_name in ("integer", "long", "float", "double"):
+        if shape.name in CHOICES:
+            yield "between its choices", 11, "Member must satisfy enum value set: [10, 30, 60, "
         if least is not None:
             yield "below its minimum", least - 1, f"value greater than or equal to {least}"
         if most is not None:
@@ -206,6 +208,7 @@ def _limits(shape):
         case "boolean":
             yield from (("true", True), ("false", False))
         case "integer" | "long" | "float" | "double":
+            yield from ((f"of value {value}", value) for value in CHOICES.get(shape.name, ()))
             if least is not None:
                 yield "at its minimum", least
             if most is not None:

@@ -12,6 +12,10 @@ UNIQUE = {"Tag": "Key", "ProductionVariant": "VariantName", "DesiredWeightAndCap
 LEAST_OF = {"DestinationS3Uri": "s3://b", "ResourceArn": "arn:aws:sagemaker:us-east-1:000000000000:model/m"}
 
 
+CHOICES = {"MetricPublishFrequencyInSeconds": (10, 30, 60, 120, 180, 240, 300)}
+"""Numbers that only the text of the service model tells."""
+
+
 def minimal(shape, number=1):
     """Return the smallest value of a shape: required members only.
 
@@ -34,6 +38,8 @@ def minimal(shape, number=1):
             return text(shape, number=number)
         case kind:
             assert kind in ("integer", "long", "float", "double"), kind
+            if shape.name in CHOICES:
+                return CHOICES[shape.name][0]
             return shape.metadata.get("min", 1)
 
 

@@ -22,6 +22,7 @@ class Shape:
         most: Likewise.
         pattern: Java regular expression, matched whole; None for none.
         enum: Allowed strings; empty for any.
+        choices: Allowed numbers; empty for any.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Shape:
     most: float | None = None
     pattern: str | None = None
     enum: tuple[str, ...] = ()
+    choices: tuple[int, ...] = ()
 
     @property
     def is_number(self) -> bool:
@@ -56,6 +58,8 @@ class Schema:
     known: frozenset[str]
 
 
+CHOICES = {"MetricPublishFrequencyInSeconds": (10, 30, 60, 120, 180, 240, 300)}
+"""Numbers that the model's text allows and its constraints do not tell."""
 INSTANCE_TYPE_SHAPE = "ProductionVariantInstanceType"
 FLOAT_MAX = 3.4028234663852886e38
 """The largest float of the wire type; the model states no bound for weights, whose sum must stay finite."""
@@ -92,6 +96,7 @@ def build_schema(
             most=raw.get("max", FLOAT_MAX if raw["type"] == "float" else None),
             pattern=raw.get("pattern"),
             enum=tuple(raw.get("enum", ())),
+            choices=CHOICES.get(name, ()),
         )
         made[name] = built
         for member, reference in raw.get("members", {}).items():

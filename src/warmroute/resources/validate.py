@@ -164,6 +164,8 @@ def _broken(shape: Shape, value: Any) -> list[str]:
             texts.append(f"Member must have {measure} greater than or equal to {shape.least}")
         if shape.most is not None and size > shape.most:
             texts.append(f"Member must have {measure} less than or equal to {shape.most}")
+    if shape.choices and value not in shape.choices:
+        texts.append(f"Member must satisfy enum value set: [{', '.join(map(str, shape.choices))}]")
     if isinstance(value, str):
         if shape.enum and value not in shape.enum:
             texts.append(f"Member must satisfy enum value set: [{', '.join(shape.enum)}]")

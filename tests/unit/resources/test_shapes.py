@@ -59,3 +59,8 @@ def test_maps_have_keys(schema):
     environment = schema.inputs["CreateModel"].members["PrimaryContainer"].members["Environment"]
     assert environment.key.name == "EnvironmentKey"
     assert environment.item.name == "EnvironmentValue"
+
+
+def test_numbers_that_only_the_models_text_tells_are_choices(schema):
+    metrics = schema.inputs["CreateEndpointConfig"].members["MetricsConfig"]
+    assert metrics.members["MetricPublishFrequencyInSeconds"].choices == (10, 30, 60, 120, 180, 240, 300)

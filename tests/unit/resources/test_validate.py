@@ -151,3 +151,10 @@ def test_nested_values_are_quoted_as_java_prints_them():
         members={"Items": Shape("Items", "list", most=0, item=Shape("I", "structure", members={}))},
     )
     assert "Value '[{a=1, b=[x, true]}]'" in messages({"Items": [{"a": 1, "b": ["x", True]}]}, shape)
+
+
+def test_a_number_that_is_none_of_the_choices_is_refused_with_them():
+    shape = Shape("Input", "structure", {"Every": Shape("Seconds", "integer", choices=(10, 30))})
+    assert validate(shape, {"Every": 30}) == {"Every": 30}
+    with pytest.raises(ApiError, match=r"Value '11' at 'every' .*enum value set: \[10, 30\]"):
+        validate(shape, {"Every": 11})
