@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.faults.test_processes import post
 from tests.running import alive, command_line, wait_until
 
 pytestmark = pytest.mark.process
@@ -121,6 +123,10 @@ def ask_why(request, **_):
     request.headers["x-warmroute-explain"] = "1"
 
 
+def port_of(pid):
+    return re.search(r"--port (\d+)", command_line(pid))[1]
+
+
 def specification(**environment):
     return {
         "Container": {"Image": "stub", "Environment": environment},
@@ -180,6 +186,59 @@ def test_a_prefix_overflows_to_the_other_copies_of_its_instance_first(cluster):
     assert cluster.hold("a", "one hot prefix")["reason"] == "saturated"
     assert cluster.hold("b", "one hot prefix")["reason"] == "affinity"
     cluster.let_go()
+
+
+def test_components_are_reached_by_every_route(cluster):
+    cluster.endpoint()
+    cluster.component("a", 1, MARK="a")
+    cluster.component("b", 1, MARK="b")
+    cluster.settled("a", "b")
+    ports = {one["MARK"]: port_of(pid) for pid, one in cluster.processes().items()}
+    chat = {"messages": [{"role": "user", "content": "x"}]}
+    for name in ("a", "b"):
+        own = f"/endpoints/llm/inference-components/{name}/openai/v1/chat/completions"
+        for path, model in ((own, "any"), ("/v1/chat/completions", f"llm/{name}")):
+            status, answer = post(cluster.server.url, path, chat | {"model": model})
+            assert status == 200, answer
+            assert f"Hello from {ports[name]}." in answer.decode()
+        assert f"Hello from {ports[name]}." in cluster.call(name)
+
+
+def test_control_that_is_killed_while_copies_come_leaves_none_behind(cluster):
+    cluster.endpoint()
+    cluster.component("a", 1)
+    cluster.settled("a")
+    for copies in (4, 2, 5, 1):
+        scale = {"InferenceComponentName": "a", "DesiredRuntimeConfig": {"CopyCount": copies}}
+        cluster.sagemaker.update_inference_component_runtime_config(**scale)
+        os.kill(cluster.server.child("control"), signal.SIGKILL)
+        assert "Hello from" in cluster.call("a"), "routers go on by what they know"
+        cluster.server.wait_until(
+            lambda: cluster.server.get("/healthz", admin=True)[0] == 200, "control never came back"
+        )
+        assert cluster.settled("a") == ["InService"]
+        wait_until(lambda: len(cluster.processes()) == copies, explain=cluster.server.log_text)
+        devices = [one["CUDA_VISIBLE_DEVICES"] for one in cluster.processes().values()]
+        assert len(set(devices)) == copies, "two copies share a device"
+
+
+def test_instances_follow_the_copies(cluster):
+    scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
+    cluster.endpoint(InitialInstanceCount=1, ManagedInstanceScaling=scaling)
+    cluster.component("a", 4)
+    cluster.settled("a")
+
+    def instances():
+        (variant,) = cluster.sagemaker.describe_endpoint(EndpointName="llm")["ProductionVariants"]
+        return variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]
+
+    assert instances() == (1, 1)
+    cluster.component("b", 1)
+    assert cluster.settled("b") == ["InService"]
+    assert instances() == (2, 2)
+    cluster.component("c", 4)
+    assert cluster.settled("c") == ["Failed"]
+    assert cluster.describe("c")["FailureReason"].startswith("There is not enough hardware resources")
 
 
 def test_a_components_life_to_zero_copies_and_back(cluster):
