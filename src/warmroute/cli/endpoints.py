@@ -12,6 +12,7 @@ from warmroute.cli.failure import Refused
 from warmroute.cli.following import Follower, each_once
 from warmroute.cli.screen import endpoint_screen, strategy_text
 from warmroute.cli.terminal import Column, age, echo, plain, table, width_of_terminal
+from warmroute.core.fleet import RoutingStrategy
 
 JsonObject = dict[str, Any]
 
@@ -162,20 +163,50 @@ def create(api: Api, *, name: str, endpoint_config: str, wait: bool) -> None:
     watch(api, name, wait=wait)
 
 
-@endpoints.command(short_help="Give an endpoint another configuration.")
+@endpoints.command(short_help="Give an endpoint another configuration or strategy.")
 @click.argument("name")
-@click.option("--endpoint-config", required=True, metavar="CONFIG", help="The one that it is to have.")
+@click.option("--endpoint-config", metavar="CONFIG", help="The endpoint configuration that it is to have.")
+@click.option(
+    "--strategy",
+    type=click.Choice([str(one) for one in RoutingStrategy]),
+    help="Keep the configuration but for the strategy of its variants.",
+)
+@click.option("--prefix-length", type=int, metavar="N", help="With PREFIX_AWARE: 1024 to 65536.")
+@click.option("--concurrency-threshold", type=int, metavar="N", help="With PREFIX_AWARE: 1 to 1024.")
 @click.option("--retain-counts", is_flag=True, help="Keep the instance counts and weights it has now.")
 @wait_option
 @connected
-def update(api: Api, *, name: str, endpoint_config: str, retain_counts: bool, wait: bool) -> None:
-    """Give an endpoint another endpoint configuration, all at once.
+def update(
+    api: Api,
+    *,
+    name: str,
+    endpoint_config: str | None,
+    strategy: str | None,
+    prefix_length: int | None,
+    concurrency_threshold: int | None,
+    retain_counts: bool,
+    wait: bool,
+) -> None:
+    """Give an endpoint another endpoint configuration, or another strategy.
 
-    A change of strategy or weights keeps every instance running.
+    With --strategy a configuration is made that differs in nothing else, and counts and weights stay as
+    they are. A change of strategy or weights keeps every instance running.
     """
+    from warmroute.cli.strategy import forget_config, make_config, routing_config
+
+    if (endpoint_config is None) == (strategy is None):
+        raise click.UsageError("Give either --endpoint-config or --strategy.")
+    old = None
+    if strategy is not None:
+        routing = routing_config(
+            strategy, prefix_length=prefix_length, concurrency_threshold=concurrency_threshold
+        )
+        endpoint_config, old = make_config(api, name, routing)
     request = {"EndpointName": name, "EndpointConfigName": endpoint_config}
-    api.call("UpdateEndpoint", request | {"RetainAllVariantProperties": retain_counts})
+    api.call("UpdateEndpoint", request | {"RetainAllVariantProperties": retain_counts or old is not None})
     watch(api, name, wait=wait, config=endpoint_config)
+    if wait and old not in (None, endpoint_config):
+        forget_config(api, name, old)
 
 
 @endpoints.command(short_help="Change how many instances a variant has.")

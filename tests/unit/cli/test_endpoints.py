@@ -153,6 +153,29 @@ def test_create_and_update_follow_what_they_began(run):
     assert result.stdout == "The server is at it; watch it with: warmroute endpoints wait chat\n"
 
 
+def test_another_strategy_keeps_counts_and_forgets_its_own_old_config(run):
+    config = {"EndpointConfigName": "c1", "ProductionVariants": [{"VariantName": "v"}]}
+    answers = {"Warmroute_DescribeEndpoint": CHAT, "DescribeEndpointConfig": config}
+    result = run("update", "chat", "--strategy", "KV_AWARE", "--no-wait", **answers)
+    operation, request = result.calls[-1]
+    assert operation == "UpdateEndpoint"
+    assert request["RetainAllVariantProperties"] is True
+    made = request["EndpointConfigName"]
+    done = endpoint_document(config=made)
+    answers["Warmroute_DescribeEndpoint"] = [CHAT, done]
+    result = run("update", "chat", "--strategy", "KV_AWARE", **answers)
+    assert result.calls[-1] == ("ListEndpointConfigs", {"NameContains": "c1"})
+
+
+@pytest.mark.parametrize("given", [(), ("--endpoint-config", "c", "--strategy", "RANDOM")])
+def test_an_update_is_to_one_thing(run, given):
+    result = run("update", "chat", *given)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "warmroute: Give either --endpoint-config or --strategy.\n",
+    )
+
+
 def test_ctrl_c_leaves_the_server_at_it_and_says_so(run):
     def interrupt(_):
         raise KeyboardInterrupt
