@@ -31,9 +31,20 @@ CREDENTIALS = frozenset(
         b"x-amz-content-sha256",
     }
 )
+OURS = frozenset(
+    {
+        b"x-amzn-sagemaker-adapter-identifier",
+        b"x-amzn-sagemaker-adapter-alias",
+        b"x-amzn-sagemaker-forwarded-api",
+        b"x-amzn-sagemaker-inference-component",
+        b"x-amzn-sagemaker-session-id",
+    }
+)
+"""Fields by which containers take orders from SageMaker alone: a caller's would choose an adapter or a session
+that routing knows nothing of."""
 _RESTATED = frozenset({b"host", b"content-length", b"expect"})
 """Fields whose value is ours on the next hop."""
-_DROPPED_UPSTREAM = HOP_BY_HOP | CREDENTIALS | _RESTATED
+_DROPPED_UPSTREAM = HOP_BY_HOP | CREDENTIALS | OURS | _RESTATED
 _DROPPED_DOWNSTREAM = HOP_BY_HOP | {b"content-length", b"server", b"date", b"set-cookie"}
 
 

@@ -57,6 +57,13 @@ def test_our_own_headers_do_not_go_up():
     assert upstream((b"x-warmroute-explain", b"1"), *END_TO_END) == END_TO_END
 
 
+@pytest.mark.parametrize(
+    "name", ["adapter-identifier", "adapter-alias", "forwarded-api", "inference-component", "session-id"]
+)
+def test_a_caller_gives_containers_no_order_that_is_sagemakers_to_give(name):
+    assert upstream((f"x-amzn-sagemaker-{name}".encode(), b"1"), *END_TO_END) == END_TO_END
+
+
 def test_a_field_that_connection_lists_does_not_go_up():
     listed = (b"connection", b"close , X-Custom")
     assert upstream(listed, *END_TO_END) == END_TO_END[:2]
