@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from botocore.loaders import Loader
@@ -9,12 +10,14 @@ from botocore.model import ServiceModel
 
 from tests.conformance.answers import flaws
 from tests.conformance.cases import base_of, cases_of, difference
-from tests.conformance.facts import populate
+from tests.conformance.facts import SPECIFICATION, populate
 from tests.conformance.meanings import repair
 from tests.conformance.nodes import changed, nodes
 from tests.conformance.world import World, load_schemas
+from warmroute.core import limits
 from warmroute.resources.coverage_rows import COVERAGE
 from warmroute.resources.coverage_scaling import SCALING_COVERAGE
+from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.operations import OPERATIONS
 from warmroute.resources.scaling_operations import SCALING_OPERATIONS
 
@@ -39,15 +42,21 @@ def schema():
 
 
 @pytest.fixture(scope="module")
-def content(schema):
-    """What the store holds in the world that every call gets."""
+def first(schema):
+    """The world that every other one begins like."""
+    world = World(schema)
+    asyncio.run(populate(world))
+    return world
 
-    async def make():
-        world = World(schema)
-        await populate(world)
-        return world.content
 
-    return asyncio.run(make())
+@pytest.fixture(scope="module")
+def content(first):
+    return first.content
+
+
+@pytest.fixture(scope="module")
+def instances(first):
+    return first.provider.instances
 
 
 def found(differences, count):
@@ -127,5 +136,112 @@ def test_no_text_breaks_the_server(model, schema, content, operation):
                 body = json.dumps(repair(operation, node.path, request)).encode()
                 answer = await World(schema, content).send(operation, body)
                 assert answer.output is not None or answer.status == 400, f"{node.dotted}: {answer.message}"
+
+    asyncio.run(run())
+
+
+# --- Answers while things change ------------------------------------------------------------------------
+
+
+def routed(kind, **sizes):
+    routing = {"Type": kind, "WaitIntervalInSeconds": 3} | sizes
+    return {
+        "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": 3},
+        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "a"}]},
+    }
+
+
+ONE = {"Type": "INSTANCE_COUNT", "Value": 1}
+POLICIES = {
+    "none": None,
+    "all at once": routed("ALL_AT_ONCE"),
+    "canary": routed("CANARY", CanarySize=ONE),
+    "linear": routed("LINEAR", LinearStepSize=ONE),
+    "rolling": {"RollingUpdatePolicy": {"MaximumBatchSize": ONE, "WaitIntervalInSeconds": 3}},
+}
+
+
+@pytest.fixture
+def look(model):
+    """Return a coroutine function that asks for everything there is and returns what is wrong with it."""
+
+    async def ask(world):
+        found = []
+        for describe, listing, member, name in (
+            ("DescribeEndpoint", "ListEndpoints", "Endpoints", "EndpointName"),
+            (
+                "DescribeInferenceComponent",
+                "ListInferenceComponents",
+                "InferenceComponents",
+                "InferenceComponentName",
+            ),
+        ):
+            listed = await world.do(listing, MaxResults=100)
+            found += flaws(model[listing], listed)
+            for one in listed[member]:
+                output = await world.do(describe, **{name: one[name]})
+                found += flaws(model[describe], output)
+                missing = set(one) - set(output)
+                found += [f"{describe} of {one[name]} lacks {missing}"] if missing else []
+        return found
+
+    return ask
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("fails", [False, True], ids=["well", "failing"])
+def test_answers_are_right_at_every_step_of_a_deployment(
+    schema, content, instances, look, policy, fails, monkeypatch
+):
+    monkeypatch.setattr(limits, "APPLY_S", 0.0)
+
+    async def run():
+        world = World(schema, content, alive=True, instances=instances)
+        if fails:
+            world.provider.refuse_with = "No room."
+        more = {"DeploymentConfig": POLICIES[policy]} if POLICIES[policy] else {}
+        await world.do("UpdateEndpoint", EndpointName="ep", EndpointConfigName="c3", **more)
+        specification = SPECIFICATION | {"ModelName": "m3"}
+        await world.do("UpdateInferenceComponent", InferenceComponentName="comp", Specification=specification)
+        await world.do("DeleteInferenceComponent", InferenceComponentName="other")
+        found, statuses = set(), []
+        while not statuses or (statuses[-1] == "Updating" and len(statuses) < 100):
+            found |= set(await look(world))
+            await world.step()
+            described = await world.do("DescribeEndpoint", EndpointName="ep")
+            statuses.append(described["EndpointStatus"])
+        assert not found
+        assert statuses[-1] == "InService"
+        assert "PendingDeploymentSummary" not in described
+        assert described["EndpointConfigName"] == ("c" if fails else "c3")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", list(EndpointStatus))
+def test_answers_are_right_in_every_status_of_an_endpoint(schema, content, look, status):
+    async def run():
+        world = World(schema, content)
+        with world.store.transaction() as transaction:
+            record = transaction.endpoint("ep")
+            changes = {"status": status, "failure_reason": "x" * 1024, "last_policy": POLICIES["canary"]}
+            transaction.put(replace(record, pending=record.active, **changes))
+        assert (await world.do("DescribeEndpoint", EndpointName="ep"))["EndpointStatus"] == status
+        assert await look(world) == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", list(ComponentStatus))
+def test_answers_are_right_in_every_status_of_a_component(schema, content, look, status):
+    async def run():
+        world = World(schema, content)
+        with world.store.transaction() as transaction:
+            for name in ("comp", "adapter"):
+                record = transaction.inference_component(name)
+                transaction.put(
+                    replace(record, status=status, failure_reason="x" * 1024, pending=record.active)
+                )
+        assert await look(world) == []
 
     asyncio.run(run())
