@@ -120,6 +120,12 @@ def test_an_image_without_adapters_refuses(bench, routes):
     assert bench.loaded(routes=routes) is None
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_only_sglang_wants_the_models_name_before_the_adapters(engine):
+    with StubServer(adapter_routes=engine) as stub:
+        assert Bench("http", stub).load().after_base is (engine == "sglang")
+
+
 # --- HTTP --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("engine", ENGINES)
 def test_declared_routes_are_not_looked_for(engine):

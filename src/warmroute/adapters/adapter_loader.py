@@ -2,10 +2,11 @@
 
 vLLM: ``POST /v1/load_lora_adapter`` with ``lora_name`` and ``lora_path``, ``/v1/unload_lora_adapter``; what
 is loaded stands in ``/v1/models`` with a ``parent``. SGLang: the same without ``/v1``; what is loaded is
-part of every answer. SageMaker's containers: ``POST /adapters`` with ``name`` and ``src``, ``DELETE
-/adapters/NAME``; the vLLM and SGLang containers read a JSON body, LMI reads the query, so both are sent.
-llama.cpp: adapters are given when the server starts (``--lora``) and chosen by number in a request's
-body; nothing can be loaded into it and no request can name one, so it is refused.
+part of every answer, and a request asks for an adapter as ``MODEL:NAME``. SageMaker's containers: ``POST
+/adapters`` with ``name`` and ``src``, ``DELETE /adapters/NAME``; those for vLLM and SGLang read a JSON body,
+LMI reads the query, so both are sent. llama.cpp: adapters are given when the server starts (``--lora``) and
+chosen by number in a request's body; nothing can be loaded into it and no request can name one, so it is
+refused.
 
 Whether an engine said "it is loaded already" is known by its words only: all answer 400.
 """
@@ -13,6 +14,7 @@ Whether an engine said "it is loaded already" is known by its words only: all an
 import asyncio
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, assert_never
 from urllib.parse import quote, urlencode
 
@@ -68,18 +70,24 @@ class HttpAdapterLoader:
             spoken = await self._spoken(fact, routes)
             if isinstance(spoken, AdapterAnswer):
                 return spoken
-            answer = await self._load(fact, spoken, name, path)
-            if not _says_loaded(answer, name):
-                return _outcome(answer)
-            known = await self._listed(fact, spoken) or {}
-            if known.get(name) == path:
-                return _DONE
-            gone = await self._unload(fact, spoken, name)
-            if gone.outcome is not AdapterOutcome.DONE:
-                return gone
-            return _outcome(await self._load(fact, spoken, name, path))
+            told = await self._load_anew(fact, spoken, name, path)
+            return replace(told, after_base=spoken is AdapterRoutes.SGLANG)
         except (OSError, ValueError) as error:  # a time-out is an OSError
             return _unclear(error, self._load_s)
+
+    async def _load_anew(
+        self, fact: InstanceFact, routes: AdapterRoutes, name: str, path: str
+    ) -> AdapterAnswer:
+        answer = await self._load(fact, routes, name, path)
+        if not _says_loaded(answer, name):
+            return _outcome(answer)
+        known = await self._listed(fact, routes) or {}
+        if known.get(name) == path:
+            return _DONE
+        gone = await self._unload(fact, routes, name)
+        if gone.outcome is not AdapterOutcome.DONE:
+            return gone
+        return _outcome(await self._load(fact, routes, name, path))
 
     async def unload(self, fact: InstanceFact, routes: AdapterRoutes, *, name: str) -> AdapterAnswer:
         """Unload an adapter; one that is not loaded is done."""

@@ -18,6 +18,7 @@ class MemoryAdapterLoader:
         silent: No server answers.
         calls: (verb, instance, adapter), in order.
         on_call: Told of each call before it is answered.
+        after_base: See ``AdapterAnswer``.
     """
 
     engines: dict[tuple[InstanceId, int], dict[str, str]] = field(default_factory=dict)
@@ -25,6 +26,7 @@ class MemoryAdapterLoader:
     silent: bool = False
     calls: list[tuple[str, InstanceId, str]] = field(default_factory=list)
     on_call: Callable[[str, InstanceId, str], None] | None = None
+    after_base: bool = False
 
     async def load(self, fact: InstanceFact, routes: AdapterRoutes, *, name: str, path: str) -> AdapterAnswer:
         """Pretend to load an adapter."""
@@ -34,7 +36,7 @@ class MemoryAdapterLoader:
         if name in self.refusals:
             return AdapterAnswer(AdapterOutcome.REFUSED, self.refusals[name])
         self._engine(fact)[name] = path
-        return AdapterAnswer(AdapterOutcome.DONE)
+        return AdapterAnswer(AdapterOutcome.DONE, after_base=self.after_base)
 
     async def unload(self, fact: InstanceFact, routes: AdapterRoutes, *, name: str) -> AdapterAnswer:
         """Pretend to unload an adapter."""

@@ -18,7 +18,7 @@ from warmroute.controlplane.ports import (
     Spawner,
 )
 from warmroute.core import limits
-from warmroute.core.ids import ComponentName
+from warmroute.core.ids import ComponentName, InstanceId
 from warmroute.core.machines import AdapterRoutes
 from warmroute.resources.adapter_places import AdapterPlace, PlaceState
 from warmroute.resources.adapters import At
@@ -55,6 +55,43 @@ class Call:
     generation: int
     fact: InstanceFact
     routes: AdapterRoutes
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A copy on which adapters serve.
+
+    Attributes:
+        instance_id: Of the copy.
+        generation: Of its target.
+        fact: Where the engine is.
+        routes: How it is told.
+        adapters: Those that it should have.
+    """
+
+    instance_id: InstanceId
+    generation: int
+    fact: InstanceFact
+    routes: AdapterRoutes
+    adapters: frozenset[ComponentName]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An engine does not have an adapter that it had.
+
+    Attributes:
+        generation: Of the copy's target.
+        asked_s: When it was asked, epoch seconds.
+    """
+
+    generation: int
+    asked_s: float
+
+    def fits(self, place: AdapterPlace) -> bool:
+        """Whether it is about what serves there now."""
+        serves = place.state is PlaceState.SERVING and place.generation == self.generation
+        return serves and place.since_s < self.asked_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +182,9 @@ class AdapterCalls:
         self._fetch_again_s: dict[Artifact, float] = {}
         self._kept: dict[str, frozenset[str]] | None = None
         self._known: frozenset[Artifact] = frozenset()
+        self._lost: dict[At, Lost] = {}
+        self._verify_s: dict[tuple[InstanceId, int], float] = {}
+        self._listing: set[tuple[InstanceId, int]] = set()
         self.counts = Counts()
 
     # --- what is known ----------------------------------------------------------------------------
@@ -156,6 +196,10 @@ class AdapterCalls:
     def answer(self, at: At) -> Heard | None:
         """Return an answer that is not written down yet."""
         return self._heard.get(at)
+
+    def lost(self, at: At) -> Lost | None:
+        """Return what was found out about an adapter that its engine does not have any more."""
+        return self._lost.get(at)
 
     def barred(self, now_s: float) -> frozenset[At]:
         """Return where something failed not long ago."""
@@ -193,6 +237,7 @@ class AdapterCalls:
         """
         for at in written:
             self._heard.pop(at, None)
+            self._lost.pop(at, None)
         known = {(adapter, revision) for adapter, (revision, _, _) in artifacts.items()}
         self._forget(known)
         for adapter, (revision, url, elsewhere) in artifacts.items():
@@ -204,6 +249,33 @@ class AdapterCalls:
                 continue
             self._running.add(call.at)
             self._tasks.spawn(self._call(call), name=f"{call.verb} {call.at[1]} on {call.at[0]}")
+
+    def verify(self, checks: Iterable[Check]) -> None:
+        """Ask engines whether they still have what they should, each from time to time."""
+        now_s = self._clock.wall_s()
+        due_s: dict[tuple[InstanceId, int], float] = {}
+        for check in checks:
+            key = (check.instance_id, check.generation)
+            due_s[key] = self._verify_s.get(key, now_s + limits.ADAPTER_VERIFY_S)
+            if now_s >= due_s[key]:
+                due_s[key] = now_s + limits.ADAPTER_VERIFY_S
+                self._tasks.spawn(self._verify(check, now_s), name=f"adapters of {check.instance_id}")
+        self._verify_s = due_s
+        self._listing &= due_s.keys()
+
+    async def _verify(self, check: Check, asked_s: float) -> None:
+        loaded = await self._loader.loaded(check.fact, check.routes)
+        key = (check.instance_id, check.generation)
+        if loaded is None:
+            return
+        if not check.adapters.isdisjoint(loaded):
+            self._listing.add(key)
+        if key not in self._listing:
+            return  # it never listed one: not every engine does
+        for adapter in check.adapters - loaded.keys():
+            _log.warning("adapter %s is not on %s any more; loading it again", adapter, check.instance_id)
+            self._lost[check.instance_id, adapter] = Lost(check.generation, asked_s)
+            self._on_news()
 
     def tidy(self, in_use: AbstractSet[Artifact]) -> None:
         """Forget the files of artifacts that are not in use, and have what was unpacked of them removed.
@@ -255,7 +327,9 @@ class AdapterCalls:
         artifact = (call.at[1], call.revision)
         if answer.outcome is AdapterOutcome.DONE:
             self._failures.pop(call.at, None)
-            self._unclear.pop(artifact, None)
+            if call.verb is Verb.LOAD:
+                self._unclear.pop(artifact, None)
+                self._refusals.pop(artifact, None)
             return
         failures = self._failures.setdefault(call.at, _Failures())
         wait_s = min(limits.ADAPTER_AGAIN_S * 2.0**failures.times, limits.ADAPTER_AGAIN_S_MAX)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from warmroute.controlplane.adapter_calls import AdapterCalls, Artifact, Call, Verb
+from warmroute.controlplane.adapter_calls import AdapterCalls, Artifact, Call, Check, Verb
 from warmroute.controlplane.ports import Clock, InstanceFact, RouterStream
 from warmroute.controlplane.publish import target_generation
 from warmroute.core.ids import ComponentName, InstanceId, TargetId
@@ -21,8 +21,9 @@ from warmroute.resources.adapter_life import (
     artifact_of,
     is_changing,
 )
-from warmroute.resources.adapter_places import AdapterPlace, PlaceState, done, may_unload
+from warmroute.resources.adapter_places import AdapterPlace, PlaceState, done, loading, may_unload
 from warmroute.resources.adapters import At, Copy, Demand, Scene, Tuning, Use, arrange
+from warmroute.resources.lifecycle import ComponentStatus
 from warmroute.resources.planner import Plan
 from warmroute.resources.records import (
     ComponentSpecification,
@@ -46,6 +47,8 @@ class Planned:
         heard: Answers that the plan takes into account.
         artifacts: Wanted artifacts by adapter: revision, URL, and whether a server is elsewhere.
         in_use: Artifacts that may be loaded somewhere.
+        checks: Copies on which adapters serve.
+        failures: Why adapters that are loaded nowhere cannot be loaded.
         at_rest: No place is on its way.
     """
 
@@ -55,6 +58,8 @@ class Planned:
     heard: frozenset[At] = frozenset()
     artifacts: dict[ComponentName, tuple[int, str, bool]] = field(default_factory=dict)
     in_use: frozenset[Artifact] = frozenset()
+    checks: tuple[Check, ...] = ()
+    failures: dict[ComponentName, str] = field(default_factory=dict)
     at_rest: bool = True
 
 
@@ -67,6 +72,8 @@ class _Draft:
     heard: set[At] = field(default_factory=set)
     artifacts: dict[ComponentName, tuple[int, str, bool]] = field(default_factory=dict)
     in_use: set[Artifact] = field(default_factory=set)
+    checks: list[Check] = field(default_factory=list)
+    failures: dict[ComponentName, str] = field(default_factory=dict)
     at_rest: bool = True
 
 
@@ -133,6 +140,8 @@ class AdapterKeeper:
             heard=frozenset(draft.heard),
             artifacts=draft.artifacts,
             in_use=frozenset(draft.in_use),
+            checks=tuple(draft.checks),
+            failures=draft.failures,
             at_rest=draft.at_rest,
         )
 
@@ -141,6 +150,7 @@ class AdapterKeeper:
         self._demands = dict(planned.demands)
         self.calls.begin(planned.calls, planned.heard, planned.artifacts)
         self.calls.tidy(planned.in_use)
+        self.calls.verify(planned.checks)
         places = {
             (record.instance_id, place.adapter)
             for one in planned.plans
@@ -175,7 +185,22 @@ class AdapterKeeper:
                     del components[adapter.name]
                 else:
                     components[adapter.name] = advanced
+                    if (why := self._why_nowhere(advanced, changed)) is not None:
+                        draft.failures[adapter.name] = why
         return replace(one, instances=tuple(instances.values()), components=tuple(components.values()))
+
+    def _why_nowhere(self, adapter: InferenceComponentRecord, copies: Iterable[InstanceRecord]) -> str | None:
+        """Return why an adapter cannot be loaded; None for one that serves somewhere, or may yet."""
+        if adapter.status is ComponentStatus.FAILED:
+            return adapter.failure_reason or "its creation failed"
+        serves = any(
+            place.adapter == adapter.name and place.state is PlaceState.SERVING
+            for record in copies
+            for place in record.adapters
+        )
+        if adapter.active is None or serves:
+            return None
+        return self.calls.refusal(adapter.name, adapter.active.revision)
 
     def _busy_of(self, one: Plan, base: str) -> int:
         """Return the in-flight count from which a copy of a base counts as busy."""
@@ -238,7 +263,12 @@ class AdapterKeeper:
         places: list[AdapterPlace] = []
         for place in record.adapters:
             at = (record.instance_id, place.adapter)
-            answer = self.calls.answer(at)
+            answer, lost = self.calls.answer(at), self.calls.lost(at)
+            if lost is not None:
+                draft.heard.add(at)
+                if lost.fits(place):
+                    places.append(loading(place, self._clock.wall_s()))
+                    continue
             if answer is None:
                 places.append(place)
                 continue
@@ -246,7 +276,12 @@ class AdapterKeeper:
             after: AdapterPlace | None = place
             if answer.fits(place) and answer.generation == generation:
                 if answer.is_done:
-                    after = done(place, generation=generation, now_s=self._clock.wall_s())
+                    after = done(
+                        place,
+                        generation=generation,
+                        now_s=self._clock.wall_s(),
+                        after_base=answer.answer.after_base,
+                    )
                 elif answer.is_refused and place.state is PlaceState.LOADING:
                     after = None
             if after is not None:
@@ -310,6 +345,10 @@ class AdapterKeeper:
         """Say what the engine of a copy is to be told."""
         fact = facts.get(record.instance_id)
         image = self._rules.image(record.launch) or Image(name="")
+        serving = frozenset(place.adapter for place in record.adapters if place.state is PlaceState.SERVING)
+        if fact is not None and serving:
+            generation = target_generation(record, fact)
+            draft.checks.append(Check(record.instance_id, generation, fact, image.adapters, serving))
         for place in record.adapters:
             draft.at_rest = draft.at_rest and place.state is PlaceState.SERVING
             at = (record.instance_id, place.adapter)

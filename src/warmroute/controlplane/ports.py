@@ -147,10 +147,12 @@ class AdapterAnswer:
     Attributes:
         outcome: What became of the call.
         detail: The engine's own words, for people.
+        after_base: Requests have to ask for the adapter as ``MODEL:NAME``, the model's own name first.
     """
 
     outcome: AdapterOutcome
     detail: str = ""
+    after_base: bool = field(default=False, compare=False)
 
 
 class AdapterLoader(Protocol):

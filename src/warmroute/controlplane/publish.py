@@ -17,7 +17,7 @@ from warmroute.core.fleet import (
     TargetState,
     Variant,
 )
-from warmroute.core.ids import InstanceId, TargetId
+from warmroute.core.ids import ComponentName, InstanceId, TargetId
 from warmroute.resources.adapter_places import shown as adapters_shown
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.planner import Rules
@@ -73,19 +73,34 @@ def build_fleet(
     version: int,
     routers: int = 1,
     components: Iterable[InferenceComponentRecord] = (),
+    adapter_failures: Mapping[ComponentName, str] | None = None,
 ) -> Fleet:
     """Build the fleet.
 
     Instances that start or stop are not in it, nor those that their provider does not list: a router
     could do nothing with them.
+
+    Args:
+        endpoints: All endpoints.
+        instances: All instances, hosts and copies.
+        facts: What is running.
+        rules: Declarations.
+        identity: What the fleet says beside its endpoints.
+        version: Of the fleet.
+        routers: How many routers decide.
+        components: All inference components.
+        adapter_failures: Why adapters that are loaded nowhere cannot be loaded.
     """
+    failures = adapter_failures or {}
     by_endpoint: dict[str, list[InstanceRecord]] = {}
     for record in instances:
         if record.state in _STATES and record.served and record.instance_id in facts:
             by_endpoint.setdefault(record.endpoint, []).append(record)
-    by_variant: dict[tuple[str, str], list[InferenceComponentRecord]] = {}
-    for component in components:
-        by_variant.setdefault((component.endpoint, component.variant), []).append(component)
+    by_variant: dict[tuple[str, str], list[Component]] = {}
+    for component in sorted(components, key=lambda component: component.name):
+        if component.status is not ComponentStatus.DELETING:
+            named = Component(component.name, component.base, failures.get(component.name, ""))
+            by_variant.setdefault((component.endpoint, component.variant), []).append(named)
     return Fleet(
         version=version,
         region=identity.region,
@@ -104,7 +119,7 @@ def build_fleet(
 def _endpoint(
     endpoint: EndpointRecord,
     records: list[InstanceRecord],
-    components: Mapping[tuple[str, str], list[InferenceComponentRecord]],
+    components: Mapping[tuple[str, str], list[Component]],
     facts: Mapping[InstanceId, InstanceFact],
     rules: Rules,
 ) -> Endpoint:
@@ -147,16 +162,9 @@ def _endpoint(
     )
 
 
-def _carrying(
-    variant: VariantRecord, targets: list[Target], components: Iterable[InferenceComponentRecord]
-) -> Variant:
+def _carrying(variant: VariantRecord, targets: list[Target], components: Iterable[Component]) -> Variant:
     """Describe a variant whose instances are host slots: its targets are the copies on them."""
-    named = tuple(
-        Component(component.name, component.base)
-        for component in sorted(components, key=lambda component: component.name)
-        if component.status is not ComponentStatus.DELETING
-    )
-    return replace(_variant(variant.group, Shown(variant, 1.0), targets), components=named)
+    return replace(_variant(variant.group, Shown(variant, 1.0), targets), components=tuple(components))
 
 
 def _shadow(endpoint: EndpointRecord) -> Shown | None:
@@ -205,6 +213,9 @@ def _target(
         api_key=fact.api_key,
         component=record.component,
         adapters=adapters_shown(record.adapters, generation),
+        adapter_prefix=(
+            f"{record.model_name or ''}:" if any(place.after_base for place in record.adapters) else ""
+        ),
     )
 
 

@@ -261,7 +261,7 @@ class Reconciler:
             if self._adapters is not None:
                 acked = self._told.acked_version
                 planned = self._adapters.plan(planned.plans, facts, acked_version=acked)
-            fleet = self._next_fleet(planned.plans, facts, transaction)
+            fleet = self._next_fleet(planned, facts, transaction)
             changed = write_plans(transaction, records, planned.plans, fleet.version, now_s=now_s)
             return planned, world, fleet, changed
 
@@ -323,8 +323,9 @@ class Reconciler:
         )
 
     def _next_fleet(
-        self, plans: list[Plan], facts: Mapping[InstanceId, InstanceFact], transaction: Transaction
+        self, planned: Planned, facts: Mapping[InstanceId, InstanceFact], transaction: Transaction
     ) -> Fleet:
+        plans = planned.plans
         told = self._told.fleet
         version = told.version if told is not None else int(transaction.note(FLEET_VERSION_NOTE) or 0)
         fleet = build_fleet(
@@ -336,6 +337,7 @@ class Reconciler:
             version=version,
             routers=self._routers.router_count(),
             components=[component for one in plans for component in one.components],
+            adapter_failures=planned.failures,
         )
         floor = self._routers.version_floor()
         if fleet == told and version > floor:

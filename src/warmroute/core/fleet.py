@@ -75,6 +75,7 @@ class Target:
         component: The inference component that this is a copy of, a base component where there are
             adapters; ``""`` for an instance of an endpoint without components.
         adapters: LoRA adapters that it has loaded, by the names that requests ask for them with.
+        adapter_prefix: Put before such a name in ``model``, for engines that want ``MODEL:NAME`` there.
     """
 
     target_id: TargetId
@@ -91,6 +92,7 @@ class Target:
     api_key: str | None = field(default=None, repr=False)
     component: str = ""
     adapters: tuple[str, ...] = ()
+    adapter_prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,12 @@ class Component:
     Attributes:
         name: As callers name it.
         base: The component on whose copies it is loaded, for an adapter; ``""`` otherwise.
+        failure: Why an adapter that is loaded nowhere cannot be loaded; ``""`` as long as it may.
     """
 
     name: ComponentName
     base: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,9 @@ ADAPTER_WANT_S: Final = 5.0
 ADAPTER_BUSY_IN_FLIGHT: Final = 8
 """Requests in flight at which a copy counts as busy for an adapter's set to grow, where the variant has no
 ConcurrencyThreshold: about what an engine batches without slowing each request much."""
+ADAPTER_VERIFY_S: Final = 30.0
+"""Between two looks at what a model server has loaded: one that was started anew by others within seconds
+keeps its place in service and has lost its adapters."""
 ADAPTER_AGAIN_S: Final = 1.0
 """Before a load that failed is tried again on the same copy; doubled each time."""
 ADAPTER_AGAIN_S_MAX: Final = 60.0

@@ -52,8 +52,8 @@ class AdapterWaits:
             plan: Its plan.
 
         Returns:
-            What waits; None when nobody here loads adapters, and the exchange has to start as it is: some
-            containers load an adapter when they are asked for it.
+            What waits, or has been answered already, as the exchange says; None when nobody here loads
+            adapters, and the exchange has to start as it is: some containers load one when they are asked.
         """
         desk, request = self._desk, plan.request
         now_ns = desk.clock.now_ns()
@@ -71,6 +71,9 @@ class AdapterWaits:
         wait = AdapterWait(self, at, exchange, plan, began_ns=now_ns)
         self._waiting.setdefault(at, {})[wait] = None
         desk.open[wait] = None
+        why = book.failures.get(request.adapter)
+        if why is not None:  # it was asked for all the same: control tries again while somebody does
+            wait.give_up(why)
         return wait
 
     def drop(self, at: AdapterAt, wait: "AdapterWait") -> None:
@@ -88,6 +91,10 @@ class AdapterWaits:
             books = [] if endpoint is None else list(endpoint.variants.values())
             if not any(is_cold(book, at[1], at[2]) for book in books):
                 self._each(at, AdapterWait.go_on)
+                continue
+            why = [book.failures[at[2]] for book in books if at[2] in book.failures]
+            if why:
+                self.failed(*at, why[0])
 
     def failed(self, endpoint: str, component: str, adapter: str, why: str) -> None:
         """Answer all that wait for an adapter that cannot be loaded.

@@ -278,7 +278,7 @@ class Gateway:
             plan.adapter_loaded = not is_cold(book, asked.component, asked.adapter)
             if not plan.adapter_loaded and (wait := self.waits.begin(exchange, book, plan)) is not None:
                 plan.adapter_loaded = True
-                return wait
+                return None if exchange.over else wait
         exchange.start()
         if exchange.over:
             return None

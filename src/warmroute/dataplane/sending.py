@@ -58,7 +58,7 @@ def message_for(plan: Plan, target: Target, path: str, desk: Desk) -> tuple[byte
     if adapter:
         fields = [*fields, (ADAPTER, adapter.encode())]
         if path != INVOCATIONS:
-            body = splice_model(body, adapter)
+            body = splice_model(body, target.adapter_prefix + adapter)
     elif plan.names_model:
         body = splice_model(body, target.model_name or "")
     return http1.fields_after(desk.head_start(target, path), fields, len(body)), body

@@ -28,6 +28,7 @@ class AdapterPlace:
         since_s: Since when it is in this state, epoch seconds.
         generation: Of the copy's target when it was loaded: another one has an empty engine.
         leave_version: Version of the fleet that does not show it any more; 0 until that is built.
+        after_base: Requests have to ask for it as ``MODEL:NAME``.
     """
 
     adapter: ComponentName
@@ -36,6 +37,7 @@ class AdapterPlace:
     since_s: float
     generation: int = 0
     leave_version: int = 0
+    after_base: bool = False
 
 
 def leaving(place: AdapterPlace, now_s: float) -> AdapterPlace:
@@ -48,17 +50,22 @@ def loading(place: AdapterPlace, now_s: float) -> AdapterPlace:
     return replace(place, state=PlaceState.LOADING, since_s=now_s, generation=0, leave_version=0)
 
 
-def done(place: AdapterPlace, *, generation: int, now_s: float) -> AdapterPlace | None:
+def done(
+    place: AdapterPlace, *, generation: int, now_s: float, after_base: bool = False
+) -> AdapterPlace | None:
     """Return a place after its engine has done what it was told; None when it is unloaded.
 
     Args:
         place: Loading or leaving.
         generation: Of the copy's target when it was told.
         now_s: Epoch seconds.
+        after_base: See ``AdapterPlace``.
     """
     if place.state is PlaceState.LEAVING:
         return None
-    return replace(place, state=PlaceState.SERVING, since_s=now_s, generation=generation)
+    return replace(
+        place, state=PlaceState.SERVING, since_s=now_s, generation=generation, after_base=after_base
+    )
 
 
 def may_unload(place: AdapterPlace, *, acked_version: int, in_flight: int | None) -> bool:

@@ -18,6 +18,7 @@ class VariantBook:
         candidates: Rows that may take a lease: in service and not ejected, of whatever component.
         components: Name of each inference component that may be invoked on it, with that of its base
             component; its own for one that is no adapter. Empty for a variant of one model.
+        failures: Why adapters that are loaded nowhere cannot be loaded, by name.
         key_head: The constant part of the routing keys of requests that name no component and no adapter.
         pool: What serves those.
         pools: By component and adapter, ``""`` for none; those without a row in service are left out.
@@ -31,8 +32,8 @@ class VariantBook:
     """
 
     __slots__ = (
-        "_heads", "candidates", "components", "endpoint", "key_head", "kv", "ledger", "name", "pool", "pools",
-        "prefix_length", "revision", "routing", "rows", "shadow", "share", "tuning", "wants_chain", "weight",
+        "_heads", "candidates", "components", "endpoint", "failures", "key_head", "kv", "ledger", "name",
+        "pool", "pools", "prefix_length", "revision", "routing", "rows", "shadow", "share", "tuning", "wants_chain", "weight",
     )  # fmt: skip
 
     def __init__(self, endpoint: str, variant: Variant, tuning: KvTuning = KV_TUNING) -> None:
@@ -47,6 +48,7 @@ class VariantBook:
         self.rows: dict[str, TargetRow] = {}
         self.candidates: list[TargetRow] = []
         self.components: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
         self.pools: dict[tuple[str, str], Pool] = {}
         self.pool = Pool([])
         self._heads: dict[tuple[str, str], bytes] = {}
@@ -67,6 +69,7 @@ class VariantBook:
             target.component: target.component for target in variant.targets if target.component
         }
         self.components.update({each.name: each.base or each.name for each in variant.components})
+        self.failures = {each.name: each.failure for each in variant.components if each.failure}
         self._heads.clear()
         self._keep(variant.targets)
 

@@ -485,3 +485,82 @@ def test_adapters_in_use_are_found_so_after_a_restart(adapters):
         assert bench.everywhere() == ["a", "b"], "growth takes nothing whose use is not known to be long ago"
 
     adapters(test, copies=2, limit=1)
+
+
+def test_a_server_that_lost_its_adapters_unseen_gets_them_again(adapters):
+    async def test(bench):
+        await bench.create("a")
+        await bench.plane.settle()
+        await bench.plane.step(40)
+        (engine,) = bench.loader.engines.values()
+        engine.clear()
+        bench.loader.silent = True
+        await bench.plane.step(40)
+        assert bench.everywhere() == ["a"], "a server that does not say is taken at its word"
+        bench.loader.silent = False
+        await bench.plane.step(40)
+        assert engine == {"a": "/adapters/a"}
+        assert bench.everywhere() == ["a"]
+
+    adapters(test, copies=1)
+
+
+def test_an_engine_that_lists_no_adapters_is_believed(adapters):
+    async def test(bench):
+        await bench.create("a")
+        await bench.plane.settle()
+        (engine,) = bench.loader.engines.values()
+        engine.clear()
+        calls = len(bench.loader.calls)
+        await bench.plane.step(80)
+        assert len(bench.loader.calls) == calls
+
+    adapters(test, copies=1)
+
+
+def test_engines_that_want_the_models_name_first_get_it(adapters):
+    async def test(bench):
+        bench.plane.provider.model_name = "llama"
+        bench.loader.after_base = True
+        await bench.create("a")
+        await bench.plane.settle()
+        prefixes = {target.adapter_prefix for target in bench.routers.targets.values() if target.adapters}
+        assert prefixes == {"llama:"}
+
+    adapters(test, copies=1)
+
+
+def failures(bench):
+    (endpoint,) = bench.routers.fleets[-1].endpoints
+    return {each.name: each.failure for each in endpoint.variants[0].components if each.failure}
+
+
+def test_routers_are_told_why_an_adapter_is_loaded_nowhere(adapters):
+    async def test(bench):
+        await bench.create("a", "b")
+        await bench.plane.settle()
+        assert failures(bench) == {}
+        bench.loader.refusals["a"] = "out of memory"
+        (copy,) = bench.plane.copies("base")
+        bench.plane.provider.exit(copy.instance_id)
+        await bench.plane.step(5)
+        assert bench.everywhere() == ["b"]
+        assert failures(bench) == {"a": "out of memory"}
+        assert bench.status("a") is ComponentStatus.IN_SERVICE
+        bench.loader.refusals.clear()
+        for _ in range(10):
+            bench.want("a")
+            await bench.plane.step()
+        assert (bench.everywhere(), failures(bench)) == (["a", "b"], {})
+
+    adapters(test, copies=1)
+
+
+def test_routers_are_told_why_an_adapter_was_never_loaded(adapters):
+    async def test(bench):
+        bench.loader.refusals["a"] = "no"
+        await bench.create("a")
+        await bench.plane.settle()
+        assert failures(bench) == {"a": "no"}
+
+    adapters(test)

@@ -283,3 +283,30 @@ def test_who_waits_can_be_told_apart(bench):
     _, underway = bench.ask()
     assert repr(underway).endswith("awaits adapter lora>")
     underway.client_gone()
+
+
+# --- cannot be loaded -----------------------------------------------------------------------------
+BROKEN = (Component("base"), Component("lora", "base", "rank 64 is more than 16"))
+
+
+def test_what_cannot_be_loaded_is_answered_at_once_and_asked_for_again(bench):
+    bench.copies((), components=BROKEN)
+    client, underway = bench.ask()
+    assert underway is None
+    assert client.status == 429
+    assert "rank 64 is more than 16" in error(client)[1]
+    assert len(bench.loads.wanted) == 1
+
+
+def test_what_turns_out_to_be_broken_ends_the_wait(bench):
+    client, _ = bench.ask()
+    assert len(bench.gateway.waits) == 1
+    bench.copies((), components=BROKEN)
+    assert "rank 64 is more than 16" in error(client)[1]
+
+
+def test_what_is_loaded_serves_whatever_failed_before(bench):
+    bench.copies(("lora",), components=BROKEN)
+    client, _ = bench.ask()
+    bench.upstreams.answer()
+    assert client.status == 200

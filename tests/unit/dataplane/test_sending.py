@@ -1,3 +1,6 @@
+import json
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.dataplane.conftest import Bench, target
@@ -81,6 +84,12 @@ def test_an_adapter_is_named_in_a_header_and_to_openais_routes_in_the_body(desk,
     assert sent == body
     assert b"X-Amzn-SageMaker-Adapter-Identifier: lora\r\n" in head
     assert f"content-length: {len(body)}\r\n".encode() in head.lower()
+
+
+def test_an_engine_may_want_its_models_name_before_the_adapters(desk):
+    wants = replace(target("i-1"), adapter_prefix="llama:")
+    _, sent = message_for(plan(adapter="lora"), wants, "/v1/chat/completions", desk)
+    assert json.loads(sent)["model"] == "llama:lora"
 
 
 def test_without_an_adapter_there_is_no_such_header(desk):

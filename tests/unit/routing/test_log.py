@@ -189,7 +189,7 @@ def test_no_member_of_a_fleet_is_a_secret_but_those_that_are_left_out():
         "version", "region", "account", "endpoints", "name", "in_service", "variants", "weight", "routing",
         "targets", "components", "target_id", "instance_id", "generation", "host", "port", "state", "tls",
         "model_name", "native", "hold_first_event", "component", "adapters", "routers", "revision", "share",
-        "shadow", "carries_components",
+        "shadow", "carries_components", "adapter_prefix",
     }  # fmt: skip
     named = {
         field.name
