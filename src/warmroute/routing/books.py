@@ -33,7 +33,8 @@ class VariantBook:
 
     __slots__ = (
         "_heads", "candidates", "components", "endpoint", "failures", "key_head", "kv", "ledger", "name",
-        "pool", "pools", "prefix_length", "revision", "routing", "rows", "shadow", "share", "tuning", "wants_chain", "weight",
+        "pool", "pools", "prefix_length", "revision", "routing", "rows", "shadow", "share", "tuning",
+        "wants_chain", "weight",
     )  # fmt: skip
 
     def __init__(self, endpoint: str, variant: Variant, tuning: KvTuning = KV_TUNING) -> None:

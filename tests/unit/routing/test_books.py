@@ -235,3 +235,11 @@ def test_popular_starts_of_a_component_are_forgotten_with_its_last_copy():
     assert book.kv.homes == {"c": homes["c"]}
     book.retire()
     assert book.kv.homes == {}
+
+
+def test_a_book_knows_why_an_adapter_cannot_be_loaded():
+    broken = (Component("c"), Component("lora", "c", "no memory"), Component("other", "c"))
+    book = VariantBook("e", Variant("v", 1.0, Routing(), (), broken))
+    assert book.failures == {"lora": "no memory"}
+    book.renew(variant())
+    assert book.failures == {}
