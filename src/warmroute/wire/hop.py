@@ -40,7 +40,7 @@ OURS = frozenset(
         b"x-amzn-sagemaker-session-id",
     }
 )
-"""Fields by which containers take orders from SageMaker alone: a caller's would choose an adapter or a session
+"""Fields by which containers take orders from SageMaker alone: a caller would choose an adapter or a session
 that routing knows nothing of."""
 _RESTATED = frozenset({b"host", b"content-length", b"expect"})
 """Fields whose value is ours on the next hop."""
