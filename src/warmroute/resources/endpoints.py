@@ -81,6 +81,7 @@ def update_endpoint(request: JsonObject, tables: Tables, context: Context) -> Ou
             "ExcludeRetainedVariantProperties is allowed only when RetainAllVariantProperties is true."
         )
     deployment = _deployment(config, tables, context, policy=policy)
+    _check_kind(endpoint, deployment)
 
     def continued(variant: VariantRecord) -> VariantRecord:
         return _continued(variant, endpoint, tables, context, retain=retain, excluded=excluded)
@@ -210,6 +211,18 @@ def _deployment(
         shadow=next(
             (variant_of(each, models_of(each, tables, context), revision=1) for each in shadows), None
         ),
+    )
+
+
+def _check_kind(endpoint: EndpointRecord, deployment: Deployment) -> None:
+    """Refuse to make an endpoint for components out of one of models, or the other way round."""
+    old, new = endpoint.active, deployment.variants[0].carries_copies
+    if old is None or old.variants[0].carries_copies is new:
+        return
+    kinds = ("name models", "are for inference components")
+    raise invalid(
+        f'Update operation is not supported for endpoint "{endpoint.arn}": its variants {kinds[not new]}, '
+        f"and those of the new configuration {kinds[new]}. Create another endpoint."
     )
 
 

@@ -445,6 +445,37 @@ def test_copies_move_when_their_hosts_are_exchanged(plane):
     plane(test)
 
 
+def test_hosts_are_exchanged_in_steps_and_the_copies_follow(plane):
+    async def test(p):
+        await p.carry(count=2, InstanceType="ml.local")
+        await p.component(copies=2, devices=0)
+        await p.settle()
+        other = {"VariantName": "v", "InstanceType": "ml.gpus", "InitialInstanceCount": 2}
+        await p.service.invoke(
+            "CreateEndpointConfig", {"EndpointConfigName": "other", "ProductionVariants": [other]}
+        )
+        routing = {
+            "Type": "CANARY",
+            "WaitIntervalInSeconds": 5,
+            "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 1},
+        }
+        policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}
+        await p.service.invoke(
+            "UpdateEndpoint",
+            {"EndpointName": "ep", "EndpointConfigName": "other", "DeploymentConfig": policy},
+        )
+        for _ in range(40):
+            await p.step()
+            assert len(p.copies("ic", SERVING)) >= 2
+        await p.settle()
+        assert p.endpoint().status is EndpointStatus.IN_SERVICE
+        assert {host.launch.instance_type for host in p.hosts()} == {"ml.gpus"}
+        assert {copy.launch.instance_type for copy in p.copies()} == {"ml.gpus"}
+        assert len(p.routers.targets) == 2
+
+    plane(test)
+
+
 def test_a_static_slot_is_one_url_with_one_copy(plane):
     async def test(p):
         await p.carry(count=2, InstanceType="fixed")

@@ -109,6 +109,21 @@ def test_an_update_keeps_instances_only_when_every_pool_is_the_same(api, make_va
         assert revision() == expected, config
 
 
+@pytest.mark.parametrize(("first", "second"), [("models", "copies"), ("copies", "models")])
+def test_an_endpoint_stays_of_its_kind(api, make_variant, first, second):
+    from dataclasses import replace
+
+    api.model()
+    api.config("models", make_variant())
+    api.config("copies", carrying(make_variant))
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName=first)
+    record = api.endpoint()
+    api.put(replace(record, status="InService", active=record.pending, pending=None))
+    error = api.refused("UpdateEndpoint", EndpointName="ep", EndpointConfigName=second)
+    assert error.message.startswith('Update operation is not supported for endpoint "arn:')
+    assert error.message.endswith("Create another endpoint.")
+
+
 @pytest.mark.parametrize(
     ("scaling", "expected"),
     [
