@@ -222,3 +222,59 @@ def test_weights_and_counts_that_are_refused(api, items, text):
         "UpdateEndpointWeightsAndCapacities", EndpointName="ep", DesiredWeightsAndCapacities=items
     )
     assert text in error.message
+
+
+def carrying(make_variant, **changes):
+    given = make_variant(**changes)
+    return {name: value for name, value in given.items() if name != "ModelName" and value is not None}
+
+
+def test_an_update_keeps_the_hosts_that_copies_need_within_the_new_range(api, make_variant):
+    def scaled(most):
+        scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": most}
+        return carrying(make_variant, InitialInstanceCount=1, ManagedInstanceScaling=scaling)
+
+    api.config("c", scaled(5))
+    api.config("same", scaled(5))
+    api.config("fewer", scaled(2))
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    record = api.endpoint()
+    grown = replace(record.pending, variants=(replace(record.pending.variants[0], count=4),))
+    for config, expected in (("same", 4), ("fewer", 2)):
+        api.put(replace(record, status="InService", active=grown, pending=None))
+        api.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName=config)
+        assert api.endpoint().pending.variants[0].count == expected
+
+
+@pytest.mark.parametrize(("first", "second"), [("models", "copies"), ("copies", "models")])
+def test_an_endpoint_stays_of_its_kind(api, make_variant, first, second):
+    api.model()
+    api.config("models", make_variant())
+    api.config("copies", carrying(make_variant))
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName=first)
+    record = api.endpoint()
+    api.put(replace(record, status="InService", active=record.pending, pending=None))
+    error = api.refused("UpdateEndpoint", EndpointName="ep", EndpointConfigName=second)
+    assert error.message.startswith('Update operation is not supported for endpoint "arn:')
+    assert error.message.endswith("Create another endpoint.")
+
+
+def test_an_update_keeps_instances_only_when_every_pool_is_the_same(api, make_variant):
+    def pools(*types):
+        listed = [{"InstanceType": name, "Priority": place} for place, name in enumerate(types, 1)]
+        return carrying(make_variant, InstanceType=None, InstancePools=listed)
+
+    def revision():
+        return api.endpoint().pending.variants[0].revision
+
+    api.config("one", pools("a", "b"))
+    api.config("same", pools("a", "b"))
+    api.config("more", pools("a", "b", "c"))
+    api.config("other", pools("a", "c"))
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="one")
+    record = api.endpoint()
+    serving = replace(record, status="InService", active=record.pending, pending=None)
+    for config, expected in (("same", 1), ("more", 2), ("other", 2)):
+        api.put(serving)
+        api.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName=config)
+        assert revision() == expected, config

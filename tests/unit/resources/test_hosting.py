@@ -86,44 +86,6 @@ def test_every_model_of_the_pools_must_exist(api, make_variant):
     assert api.endpoint().pending.variants[0].pools == launches
 
 
-def test_an_update_keeps_instances_only_when_every_pool_is_the_same(api, make_variant):
-    def pools(*types):
-        listed = [{"InstanceType": name, "Priority": place} for place, name in enumerate(types, 1)]
-        return carrying(make_variant, InstanceType=None, InstancePools=listed)
-
-    def revision():
-        return api.endpoint().pending.variants[0].revision
-
-    from dataclasses import replace
-
-    api.config("one", pools("a", "b"))
-    api.config("same", pools("a", "b"))
-    api.config("more", pools("a", "b", "c"))
-    api.config("other", pools("a", "c"))
-    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="one")
-    record = api.endpoint()
-    serving = replace(record, status="InService", active=record.pending, pending=None)
-    for config, expected in (("same", 1), ("more", 2), ("other", 2)):
-        api.put(serving)
-        api.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName=config)
-        assert revision() == expected, config
-
-
-@pytest.mark.parametrize(("first", "second"), [("models", "copies"), ("copies", "models")])
-def test_an_endpoint_stays_of_its_kind(api, make_variant, first, second):
-    from dataclasses import replace
-
-    api.model()
-    api.config("models", make_variant())
-    api.config("copies", carrying(make_variant))
-    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName=first)
-    record = api.endpoint()
-    api.put(replace(record, status="InService", active=record.pending, pending=None))
-    error = api.refused("UpdateEndpoint", EndpointName="ep", EndpointConfigName=second)
-    assert error.message.startswith('Update operation is not supported for endpoint "arn:')
-    assert error.message.endswith("Create another endpoint.")
-
-
 @pytest.mark.parametrize(
     ("scaling", "expected"),
     [
@@ -161,22 +123,3 @@ def test_the_first_number_of_instances_is_within_the_range(make_variant, initial
         == expected
     )
     assert count_of(make_variant()) == 2
-
-
-def test_an_update_keeps_the_hosts_that_copies_need_within_the_new_range(api, make_variant):
-    def scaled(most):
-        scaling = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": most}
-        return carrying(make_variant, InitialInstanceCount=1, ManagedInstanceScaling=scaling)
-
-    from dataclasses import replace
-
-    api.config("c", scaled(5))
-    api.config("same", scaled(5))
-    api.config("fewer", scaled(2))
-    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
-    record = api.endpoint()
-    grown = replace(record.pending, variants=(replace(record.pending.variants[0], count=4),))
-    for config, expected in (("same", 4), ("fewer", 2)):
-        api.put(replace(record, status="InService", active=grown, pending=None))
-        api.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName=config)
-        assert api.endpoint().pending.variants[0].count == expected
