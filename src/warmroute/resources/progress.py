@@ -43,7 +43,8 @@ def progress(
         world: What was observed.
     """
     endpoint = _abort(endpoint, records, failures, world)
-    endpoint = _go_on(endpoint, records, world)
+    cramped = any(one.record.instance_id in world.refused for one in failures)
+    endpoint = _go_on(endpoint, records, world, cramped=cramped)
     return _confirm(endpoint, records, world)
 
 
@@ -133,14 +134,23 @@ def _give_up(
     """Give up a rollback whose old instances do not come back, once no new one has their place any more."""
     assert endpoint.active is not None, "only an endpoint that served can roll back"
     old = {variant.group for variant in endpoint.active.variants}
-    failed = next(
-        (one for one in failures if one.record.group in old and one.attempts >= limits.INSTANCE_ATTEMPTS_MAX),
+    why = next(
+        (
+            one.reason
+            for one in failures
+            if one.record.group in old and one.attempts >= limits.INSTANCE_ATTEMPTS_MAX
+        ),
         None,
     )
+    for record in records:
+        # A server that is not ours is only waited for.
+        lost = record.state is InstanceState.STARTING and record.in_service_s is not None
+        if lost and record.group in old and world.now_s >= endpoint.modified_s + record.startup_s:
+            why = f"An instance of production variant {record.variant} has stopped answering health checks."
     leaving = (InstanceState.DRAINING, InstanceState.STOPPING)
-    if failed is None or any(r.state in leaving and r.group not in old for r in records):
+    if why is None or any(r.state in leaving and r.group not in old for r in records):
         return endpoint
-    reason = f"{endpoint.failure_reason or ''} The rollback failed: {failed.reason}".strip()
+    reason = f"{endpoint.failure_reason or ''} The rollback failed: {why}".strip()
     return replace(
         give_up_going_back(endpoint, in_service(records)),
         status=move(endpoint.status, EndpointStatus.UPDATE_ROLLBACK_FAILED),
@@ -149,14 +159,16 @@ def _give_up(
     )
 
 
-def _go_on(endpoint: EndpointRecord, records: list[InstanceRecord], world: World) -> EndpointRecord:
+def _go_on(
+    endpoint: EndpointRecord, records: list[InstanceRecord], world: World, *, cramped: bool
+) -> EndpointRecord:
     """Take a deployment further: to its next step, or to its end once all it adds is in service."""
     serving = in_service(records)
     if endpoint.pending is None:
         return endpoint
     match endpoint.status:
         case EndpointStatus.ROLLING_BACK:
-            return go_back(endpoint, serving)
+            return go_back(endpoint, serving, cramped=cramped)
         case EndpointStatus.UPDATING if endpoint.rollout is not None:
             return go_on(endpoint, serving, now_s=world.now_s, acked=_is_acked(endpoint, world))
         case EndpointStatus.CREATING | EndpointStatus.UPDATING:

@@ -349,33 +349,48 @@ def turn_back(endpoint: EndpointRecord, serving: Mapping[Group, int]) -> Endpoin
     left = wanted(endpoint)[old.group].count
     if left >= old.count:
         return dropped
-    going = replace(rollout, back=left, kept=max(serving.get(new.group, 0), 0))
+    back = _one_batch_more(pending, old, left)
+    going = replace(rollout, back=back, kept=serving.get(new.group, 0))
     return go_back(replace(endpoint, rollout=going, awaits=UNSTAMPED), serving)
 
 
-def go_back(endpoint: EndpointRecord, serving: Mapping[Group, int]) -> EndpointRecord:
+def go_back(
+    endpoint: EndpointRecord, serving: Mapping[Group, int], *, cramped: bool = False
+) -> EndpointRecord:
     """Take the rollback of a rolling update as far as it goes now.
 
     Args:
         endpoint: With a rollout that goes back.
         serving: Instances in service, by variant and revision.
+        cramped: A provider has refused to start an old instance: new ones make room.
     """
     rollout, pending = endpoint.rollout, endpoint.pending
     assert rollout is not None, "a rollback in steps"
     assert pending is not None, "a rollback in steps"
     assert rollout.back is not None, "a rollback in steps"
-    ((old, _),) = _exchanged(endpoint.active, pending)
+    ((old, new),) = _exchanged(endpoint.active, pending)
     there = serving.get(old.group, 0)
     if there >= old.count:
         return replace(endpoint, pending=None, rollout=None, awaits=UNSTAMPED)
-    kept = 0 if old_share(old, rollout, serving) >= 1 else rollout.kept
+    share = old_share(old, rollout, serving)
+    kept = 0 if share >= 1 else rollout.kept
+    if cramped:
+        made = steps(endpoint)
+        olds = [old.count, *(step.old[new.name] for step in made)]
+        peak = max(step.new[new.name] + before for step, before in zip(made, olds, strict=False))
+        bearable = math.ceil(new.count * (1 - share) / _OVERLOAD)
+        kept = min(kept, max(peak - rollout.back, bearable))
     back = rollout.back
     if there >= back:
-        size = (rolling(pending.policy) or {}).get("RollbackMaximumBatchSize")
-        back = old.count if size is None else min(back + instances_of(size, old.count), old.count)
+        back = _one_batch_more(pending, old, back)
     if (kept, back) == (rollout.kept, rollout.back):
         return endpoint
     return replace(endpoint, rollout=replace(rollout, kept=kept, back=back), awaits=UNSTAMPED)
+
+
+def _one_batch_more(pending: Deployment, old: VariantRecord, back: int) -> int:
+    size = (rolling(pending.policy) or {}).get("RollbackMaximumBatchSize")
+    return old.count if size is None else min(back + instances_of(size, old.count), old.count)
 
 
 def give_up_going_back(endpoint: EndpointRecord, serving: Mapping[Group, int]) -> EndpointRecord:

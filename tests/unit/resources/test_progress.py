@@ -79,14 +79,14 @@ class Life:
         self.instances, self.servers, self.alarms = (), {}, {}
         self.now_s, self.version, self.acked, self.acks = 0.0, 0, 0, True
         self.ids = count(1)
-        self.next_server = lambda _record: READY
+        self.next_server, self.refused = (lambda _record: READY), {}
         self.least = 99
         self.step(4)
         assert self.endpoint.status is S.IN_SERVICE
 
     def plan(self):
         world = World(
-            observed=dict(self.servers), refused={}, busy=frozenset(), now_s=self.now_s,
+            observed=dict(self.servers), refused=self.refused, busy=frozenset(), now_s=self.now_s,
             acked_version=self.acked, since_s=0.0, new_id=lambda: f"i-{next(self.ids)}", alarms=self.alarms,
         )  # fmt: skip
         made = plan(self.endpoint, self.instances, world, RULES)
@@ -339,6 +339,33 @@ def test_draining_old_instances_are_taken_back_by_a_rollback():
     assert draining
     life.fail(2).step()
     assert set(draining) <= set(life.of(1))
+
+
+def test_new_instances_make_room_for_old_ones_where_there_is_none_for_both():
+    life = Life().update(ROLLING).until_phase(3, P.BAKING).step(3)
+    room, refuse = 5, life.plan
+
+    def plan():
+        """Refuse what does not fit, as a provider with so many places does."""
+        made = refuse()
+        for record in made.start:
+            if len(life.servers) >= room:
+                life.refused[record.instance_id] = "There is no room."
+        return replace(made, start=tuple(r for r in made.start if r.instance_id not in life.refused))
+
+    life.plan = plan
+    life.fail(2, SICK).until_status(S.IN_SERVICE).step(5, seconds=30.0)
+    assert life.serving == {("v", 1): 4}
+    assert life.endpoint.active.config_name == "c"
+
+
+def test_an_old_server_of_others_that_stays_away_ends_the_rollback():
+    life = Life(variant(type_="fixed")).update(ROLLING, variant(revision=2, type_="fixed"))
+    life.until_phase(3, P.BAKING).step(3)
+    life.fail(1, SICK).fail(2, SICK).step(2)
+    assert life.endpoint.status is S.ROLLING_BACK
+    life.until(lambda: life.endpoint.status is S.UPDATE_ROLLBACK_FAILED, seconds=5.0)
+    assert "The rollback failed: An instance of production variant v" in life.endpoint.failure_reason
 
 
 def broken_rollback():
