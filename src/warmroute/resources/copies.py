@@ -44,7 +44,8 @@ def advance_copies(
             now_s=world.now_s,
             acked_version=world.acked_version,
             since_s=world.since_s,
-            fixed=rules.is_fixed(copy.launch.instance_type),
+            # As on SageMaker, one whose health check fails is not replaced: it serves again when it is well.
+            fixed=True,
             drain_s=rules.drain_s,
         )
         if isinstance(moved, Failed):
@@ -61,7 +62,8 @@ def _told(failed: Failed, world: World) -> Failed:
     ended = observed is not None and not observed.running
     fatal = failed.fatal
     if ended and copy.instance_id not in world.refused:
-        late = world.now_s >= _first_s(copy) + copy.startup_s
+        # What this process had no time for is not late.
+        late = world.now_s >= max(_first_s(copy), world.since_s) + copy.startup_s
         fatal = late and not _was_stable(copy, world)
     reason = failed.reason.replace(
         f"for production variant {copy.variant} ", f"of inference component {copy.component} ", 1

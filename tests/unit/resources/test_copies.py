@@ -50,6 +50,17 @@ def test_a_copy_comes_into_service_as_an_instance_does():
     assert (record.state, failures) == (State.IN_SERVICE, [])
 
 
+def test_a_copy_whose_health_check_fails_is_not_replaced_and_serves_again_when_it_is_well():
+    serving = copy(state=State.IN_SERVICE, in_service_s=1.0)
+    ill = replace(READY, ready=False, failures=limits.HEALTH_FAILURES_MAX)
+    record, failures = advanced(serving, now_s=1000.0, observed={"c-1": ill})
+    assert (record.state, failures) == (State.STARTING, [])
+    record, failures = advanced(record, now_s=9000.0, observed={"c-1": ill})
+    assert (record.state, failures) == (State.STARTING, [])
+    record, failures = advanced(record, now_s=9001.0, observed={"c-1": READY})
+    assert (record.state, record.returns, failures) == (State.IN_SERVICE, 1, [])
+
+
 def test_a_copy_that_ends_early_is_no_reason_to_give_up():
     record, (failed,) = advanced(copy(attempt=9), now_s=99.0, observed={"c-1": EXITED})
     assert record.state is State.STOPPING
@@ -61,6 +72,12 @@ def test_a_copy_that_ends_early_is_no_reason_to_give_up():
 def test_a_row_of_failures_is_hopeless_when_the_startup_time_is_over(first_s, fatal):
     _, (failed,) = advanced(copy(first_s=first_s, attempt=2), now_s=100.0, observed={"c-1": EXITED})
     assert failed.fatal is fatal
+
+
+def test_the_time_during_which_control_was_away_does_not_count():
+    given = replace(world(200.0, {"c-1": EXITED}), since_s=150.0)
+    _, (failed,) = advance_copies([copy(first_s=0.0, attempt=2)], given, RULES)
+    assert not failed.fatal
 
 
 def test_a_copy_that_served_for_a_while_begins_a_row_of_its_own():
