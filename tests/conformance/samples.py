@@ -85,6 +85,11 @@ def text(shape, number=1, length=None):
     return "x" * length if pattern is None else matching(pattern, length)
 
 
+BRANCH = "branch"
+"""Beside the numbers of repeats: which alternative is written, everywhere."""
+BRANCHES_MAX = 3
+
+
 @cache
 def matching(pattern, length):
     """Return a string of this length that a Java pattern matches whole.
@@ -94,32 +99,34 @@ def matching(pattern, length):
     """
     tree = list(parser.parse(translate(pattern), re.ASCII))
     compiled = re.compile(translate(pattern), re.ASCII)
-    around = []
-    _number(tree, (), around)
-    for stretched in [None, *range(len(around))]:
-        opened = around[stretched] if stretched is not None else ()
-
-        def write(times, stretched=stretched, opened=opened):
-            return _write(tree, dict.fromkeys(opened, 1) | {stretched: times}, [-1])
-
-        shortest, longer = len(write(0)), len(write(1))
-        times = (length - shortest) // (longer - shortest) if longer > shortest else 0
-        found = write(max(times, 0))
-        if len(found) == length and compiled.fullmatch(found):
-            return found
+    for branch in range(BRANCHES_MAX):
+        around = []
+        _number(tree, (), around, branch)
+        for stretched in [None, *range(len(around))]:
+            opened = dict.fromkeys(around[stretched] if stretched is not None else (), 1) | {BRANCH: branch}
+            shortest, longer = (len(_write(tree, opened | {stretched: times}, [-1])) for times in (0, 1))
+            times = (length - shortest) // (longer - shortest) if longer > shortest else 0
+            found = _write(tree, opened | {stretched: max(times, 0)}, [-1])
+            if len(found) == length and compiled.fullmatch(found):
+                return found
     raise LookupError(f"{pattern} with {length} characters")
 
 
-def _number(tree, above, around):
+def _number(tree, above, around, branch):
     """Note, for each repeat of a pattern in the order they are written, the repeats around it."""
     for operation, argument in tree:
         if operation is ops.MAX_REPEAT:
             around.append(above)
-            _number(argument[2], (*above, len(around) - 1), around)
+            _number(argument[2], (*above, len(around) - 1), around, branch)
         elif operation is ops.SUBPATTERN:
-            _number(argument[3], above, around)
+            _number(argument[3], above, around, branch)
         elif operation is ops.BRANCH:
-            _number(argument[1][0], above, around)
+            _number(_chosen(argument, branch), above, around, branch)
+
+
+def _chosen(argument, branch):
+    """Return the alternative of that number, or the last one."""
+    return argument[1][min(branch, len(argument[1]) - 1)]
 
 
 def _write(tree, times, seen):
@@ -136,7 +143,7 @@ def _write(tree, times, seen):
             case ops.SUBPATTERN:
                 out.append(_write(argument[3], times, seen))
             case ops.BRANCH:
-                out.append(_write(argument[1][0], times, seen))
+                out.append(_write(_chosen(argument, times[BRANCH]), times, seen))
             case ops.MAX_REPEAT:
                 least, most, inner = argument
                 seen[0] += 1
