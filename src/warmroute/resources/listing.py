@@ -2,6 +2,9 @@
 
 A page ends with the sort key of its last record, so that records that come or go between two pages
 move no others over the border.
+
+Choice: NameContains regards case, as everything that finds a name does; MaxResults is 10 on every list when
+it is not given, and may differ from page to page.
 """
 
 import base64

@@ -1,4 +1,8 @@
-"""AddTags, ListTags, DeleteTags. Source: operations of the same names in the ``sagemaker`` service model."""
+"""AddTags, ListTags, DeleteTags. Source: operations of the same names in the ``sagemaker`` service model.
+
+Choice: keys regard case; one that comes twice in a request is refused, as is a resource's 51st tag, with a
+``ValidationException``: ResourceLimitExceeded is modelled for creations and updates of resources only.
+"""
 
 from dataclasses import replace
 from typing import Any, Final
