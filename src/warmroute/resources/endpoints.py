@@ -259,6 +259,5 @@ def _continued(
             return replace(variant, revision=one.revision)
     # Above every revision that instances of this name still have, those being drained included.
     used = [record.revision for record in tables.instances(endpoint.name) if record.variant == variant.name]
-    if old is not None:
-        used.append(old.revision)
+    used += [one.revision for one in known if one.name == variant.name]
     return replace(variant, revision=max(used, default=0) + 1)

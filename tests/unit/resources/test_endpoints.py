@@ -5,7 +5,7 @@ import pytest
 from warmroute.core import limits
 from warmroute.resources.errors import ApiCode
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus
-from warmroute.resources.records import InstanceRecord
+from warmroute.resources.records import InstanceRecord, Rollout
 
 ARN = "arn:aws:sagemaker:eu-west-1:123456789012:endpoint/ep"
 S = EndpointStatus
@@ -278,3 +278,181 @@ def test_an_update_keeps_instances_only_when_every_pool_is_the_same(api, make_va
         api.put(serving)
         api.call("UpdateEndpoint", EndpointName="ep", EndpointConfigName=config)
         assert revision() == expected, config
+
+
+# --- deployments in steps ------------------------------------------------------------------------
+
+
+def canary(**more):
+    routing = {
+        "Type": "CANARY",
+        "WaitIntervalInSeconds": 60,
+        "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
+    }
+    return {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing} | more}
+
+
+def other_model(api, make_variant, **changes):
+    serving(api)
+    api.model("m2", Image="other")
+    api.config("c2", make_variant(ModelName="m2", **changes))
+
+
+def test_a_deployment_in_steps_begins_with_its_first(api, make_variant):
+    other_model(api, make_variant)
+    update(api, DeploymentConfig=canary())
+    record = api.endpoint()
+    assert (record.rollout, record.last_policy) == (Rollout(since_s=api.now_s), canary())
+
+
+def test_a_change_of_strategy_alone_goes_at_once_whatever_the_policy(api, make_variant):
+    serving(api)
+    api.config("c2", make_variant(RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}))
+    update(api, DeploymentConfig=canary())
+    assert api.endpoint().rollout is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (canary(MaximumExecutionTimeoutInSeconds=120), "the deployment waits 120 s: 2 times"),
+        (canary() | {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "x"}]}}, 'do not exist: "x"'),
+        (
+            {
+                "RollingUpdatePolicy": {
+                    "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 2},
+                    "WaitIntervalInSeconds": 0,
+                }
+            },
+            "2 of the 2 instances",
+        ),
+    ],
+)
+def test_a_policy_that_cannot_be_carried_out_is_refused(api, make_variant, policy, text):
+    other_model(api, make_variant)
+    error = api.refused("UpdateEndpoint", EndpointName="ep", EndpointConfigName="c2", DeploymentConfig=policy)
+    assert text in error.message
+    assert api.endpoint().status is S.IN_SERVICE
+
+
+def test_a_policy_can_be_given_at_creation_and_retained(api, make_variant):
+    api.model()
+    api.config()
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c", DeploymentConfig=canary())
+    record = api.endpoint()
+    assert record.last_policy == canary()
+    api.put(replace(record, status=S.IN_SERVICE, active=record.pending, pending=None))
+    api.model("m2", Image="other")
+    api.config("c2", make_variant(ModelName="m2"))
+    update(api, RetainDeploymentConfig=True)
+    assert api.endpoint().rollout is not None
+
+
+def test_bounds_of_sizes_hold_for_retained_counts(api, make_variant):
+    other_model(api, make_variant, InitialInstanceCount=4)
+    rolling = {
+        "RollingUpdatePolicy": {
+            "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 2},
+            "WaitIntervalInSeconds": 0,
+        }
+    }
+    error = api.refused(
+        "UpdateEndpoint",
+        EndpointName="ep",
+        EndpointConfigName="c2",
+        DeploymentConfig=rolling,
+        RetainAllVariantProperties=True,
+    )
+    assert "2 of the 2 instances" in error.message
+    update(api, DeploymentConfig=rolling)
+    assert api.endpoint().rollout is not None
+
+
+@pytest.fixture
+def mixed(api, make_variant):
+    """An endpoint whose rollback failed: one instance of the old revision, two of the new."""
+    other_model(api, make_variant)
+    (new,) = update(api, DeploymentConfig=canary()).variants
+    record = api.endpoint()
+    old = record.active.variants[0]
+    api.put(
+        replace(
+            record,
+            status=S.UPDATE_ROLLBACK_FAILED,
+            pending=None,
+            rollout=None,
+            awaits=9,
+            mixed=(replace(old, count=1), new),
+        )
+    )
+    return api
+
+
+@pytest.mark.parametrize(("config", "revision"), [("c", 1), ("c2", 2)])
+def test_a_repair_keeps_the_instances_of_either_revision(mixed, config, revision):
+    (variant,) = update(mixed, config, DeploymentConfig=canary()).variants
+    assert variant.revision == revision
+    record = mixed.endpoint()
+    assert (record.status, record.rollout, record.awaits) == (S.UPDATING, None, None)
+
+
+def test_a_repair_with_a_third_model_goes_in_steps(mixed, make_variant):
+    mixed.model("m3", Image="third")
+    mixed.config("c3", make_variant(ModelName="m3"))
+    update(mixed, "c3", DeploymentConfig=canary())
+    assert mixed.endpoint().rollout is not None
+
+
+def test_weights_and_counts_wait_for_the_repair(mixed):
+    items = [{"VariantName": "v", "DesiredWeight": 2}]
+    error = mixed.refused(
+        "UpdateEndpointWeightsAndCapacities", EndpointName="ep", DesiredWeightsAndCapacities=items
+    )
+    assert "Repair it with UpdateEndpoint" in error.message
+
+
+def test_what_a_failed_rollback_left_can_be_deleted(mixed):
+    mixed.call("DeleteEndpoint", EndpointName="ep")
+    record = mixed.endpoint()
+    assert (record.status, record.mixed, record.rollout) == (S.DELETING, (), None)
+
+
+# --- shadow variants -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shadowed(api, make_variant):
+    api.model()
+    api.call(
+        "CreateEndpointConfig",
+        EndpointConfigName="c",
+        ProductionVariants=[make_variant()],
+        ShadowProductionVariants=[make_variant(VariantName="s", InitialVariantWeight=0.5)],
+    )
+    api.call("CreateEndpoint", EndpointName="ep", EndpointConfigName="c")
+    record = api.endpoint()
+    api.put(replace(record, status=S.IN_SERVICE, active=record.pending, pending=None))
+    return api
+
+
+def test_a_shadow_is_a_variant_of_its_own(shadowed):
+    active = shadowed.endpoint().active
+    assert [variant.name for variant in active.variants] == ["v"]
+    assert (active.shadow.name, active.shadow.weight, active.shadow.count) == ("s", 0.5, 2)
+    assert active.variant("s") is active.shadow
+
+
+def test_a_shadows_weight_and_count_change_by_its_name(shadowed):
+    items = [{"VariantName": "s", "DesiredWeight": 0.25, "DesiredInstanceCount": 1}]
+    shadowed.call("UpdateEndpointWeightsAndCapacities", EndpointName="ep", DesiredWeightsAndCapacities=items)
+    changed = pending(shadowed)
+    assert (changed.shadow.weight, changed.shadow.count) == (0.25, 1)
+    assert changed.variants == shadowed.endpoint().active.variants
+
+
+def test_a_shadow_that_runs_the_same_keeps_its_instances_and_may_leave(shadowed, make_variant):
+    assert update(shadowed, "c").shadow.revision == shadowed.endpoint().active.shadow.revision
+    record = shadowed.endpoint()
+    shadowed.put(replace(record, status=S.IN_SERVICE, pending=None))
+    shadowed.config("plain", make_variant())
+    assert update(shadowed, "plain").shadow is None

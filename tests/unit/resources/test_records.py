@@ -1,3 +1,6 @@
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from warmroute.adapters.store.documents import decode, encode
@@ -17,6 +20,8 @@ from warmroute.resources.records import (
     InstanceState,
     Launch,
     Resource,
+    Rollout,
+    RolloutPhase,
     VariantRecord,
 )
 
@@ -108,3 +113,23 @@ def test_instances_written_before_there_were_copies_can_be_read():
     )
     record = decode(old, InstanceRecord)
     assert (record.component, record.host, record.devices, record.carries_copies) == ("", None, (), False)
+
+
+def test_records_from_before_there_were_steps_and_shadows_are_read_as_without():
+    record = endpoint(active=DEPLOYMENT, pending=DEPLOYMENT)
+    old = msgspec.json.decode(encode(record))
+    for name in ("rollout", "mixed"):
+        del old[name]
+    for name in ("active", "pending"):
+        del old[name]["shadow"]
+    assert decode(msgspec.json.encode(old).decode(), EndpointRecord) == record
+
+
+def test_where_a_deployment_stands_survives_the_store():
+    record = endpoint(
+        active=replace(DEPLOYMENT, shadow=VARIANT),
+        rollout=Rollout(2, RolloutPhase.BAKING, 7.5, back=1, kept=3),
+        mixed=(VARIANT,),
+    )
+    assert decode(encode(record), EndpointRecord) == record
+    assert record.active.all_variants == (VARIANT, VARIANT)
