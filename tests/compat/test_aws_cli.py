@@ -14,7 +14,7 @@ import botocore
 import pytest
 
 from tests.relay import running
-from tests.running import clean_environment
+from tests.running import clean_environment, wait_until
 from tests.stub_server import StubServer
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -137,3 +137,75 @@ def test_aws_own_example_commands_run_unchanged(aws, tmp_path, stubs):
     error = aws(*sagemaker, "describe-model", "--model-name", "example-llm-model", fails=True)
     assert "(ValidationException)" in error
     assert "Could not find model" in error
+
+
+SPECIFICATION = json.dumps(
+    {
+        "ModelName": "hosted",
+        "ComputeResourceRequirements": {
+            "MinMemoryRequiredInMb": 1024,
+            "NumberOfAcceleratorDevicesRequired": 1,
+        },
+    }
+)
+TRACKING = json.dumps(
+    {
+        "TargetValue": 4,
+        "PredefinedMetricSpecification": {
+            "PredefinedMetricType": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
+        },
+    }
+)
+
+
+def test_components_tags_and_autoscaling_are_managed_with_the_cli(aws, tmp_path):
+    variants = "VariantName=AllTraffic,InstanceType=ml.p5.48xlarge,InitialInstanceCount=1"
+    aws("sagemaker", "create-model", "--model-name", "hosted", "--primary-container", "Image=vllm")
+    aws(
+        "sagemaker", "create-endpoint-config", "--endpoint-config-name", "hosts",
+        "--execution-role-arn", "arn:aws:iam::000000000000:role/sm", "--production-variants", variants,
+    )  # fmt: skip
+    aws("sagemaker", "create-endpoint", "--endpoint-name", "hosts", "--endpoint-config-name", "hosts")
+    aws("sagemaker", "wait", "endpoint-in-service", "--endpoint-name", "hosts")
+    created = aws(
+        "sagemaker", "create-inference-component", "--inference-component-name", "comp",
+        "--endpoint-name", "hosts", "--variant-name", "AllTraffic", "--specification", SPECIFICATION,
+        "--runtime-config", "CopyCount=1", "--tags", "Key=team,Value=x",
+    )  # fmt: skip
+    arn = created["InferenceComponentArn"]
+    assert aws("sagemaker", "list-tags", "--resource-arn", arn)["Tags"] == [{"Key": "team", "Value": "x"}]
+
+    def status():
+        described = aws("sagemaker", "describe-inference-component", "--inference-component-name", "comp")
+        return described["InferenceComponentStatus"]
+
+    wait_until(lambda: status() == "InService")
+    (tmp_path / "request.json").write_text(json.dumps({"messages": [{"role": "user", "content": "hi"}]}))
+    aws(
+        "sagemaker-runtime", "invoke-endpoint", "--endpoint-name", "hosts",
+        "--inference-component-name", "comp", "--content-type", "application/json",
+        "--body", "fileb://request.json", "output.json",
+    )  # fmt: skip
+    assert json.loads((tmp_path / "output.json").read_text())["choices"]
+
+    scaled = (
+        "--service-namespace", "sagemaker", "--resource-id", "inference-component/comp",
+        "--scalable-dimension", "sagemaker:inference-component:DesiredCopyCount",
+    )  # fmt: skip
+    autoscaling = "application-autoscaling"
+    aws(autoscaling, "register-scalable-target", *scaled, "--min-capacity", "1", "--max-capacity", "3")
+    put = aws(
+        autoscaling, "put-scaling-policy", *scaled, "--policy-name", "track",
+        "--policy-type", "TargetTrackingScaling",
+        "--target-tracking-scaling-policy-configuration", TRACKING,
+    )  # fmt: skip
+    assert len(put["Alarms"]) == 2
+    described = aws(autoscaling, "describe-scaling-policies", "--service-namespace", "sagemaker")
+    assert [policy["PolicyName"] for policy in described["ScalingPolicies"]] == ["track"]
+    aws(autoscaling, "deregister-scalable-target", *scaled)
+    targets = aws(autoscaling, "describe-scalable-targets", "--service-namespace", "sagemaker")
+    assert targets["ScalableTargets"] == []
+
+    aws("sagemaker", "delete-inference-component", "--inference-component-name", "comp")
+    aws("sagemaker", "delete-endpoint", "--endpoint-name", "hosts")
+    aws("sagemaker", "wait", "endpoint-deleted", "--endpoint-name", "hosts")
