@@ -37,7 +37,8 @@ from warmroute.adapters.store.sql import open_store
 from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.app.autoscaling import SCALING_PREFIX, Autoscaling
-from warmroute.app.options import EXIT_CONFIGURATION, AdapterTimes, ControlOptions, receive
+from warmroute.app.control_options import ControlOptions
+from warmroute.app.options import EXIT_CONFIGURATION, AdapterTimes, receive
 from warmroute.controlplane.adapter_calls import AdapterCalls
 from warmroute.controlplane.adapters import AdapterKeeper
 from warmroute.controlplane.changes import base_url, one_line

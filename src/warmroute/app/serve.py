@@ -11,11 +11,12 @@ from pathlib import Path
 from warmroute.adapters.decision_log import check
 from warmroute.adapters.images import built_in_images
 from warmroute.app.alarms import alarms_of
+from warmroute.app.control_options import ControlOptions
 from warmroute.app.credentials import SECRET_VARIABLES
 from warmroute.app.directories import Directories, opened
 from warmroute.app.listeners import listen, url_of
 from warmroute.app.machines import images_of, instance_types_of
-from warmroute.app.options import ControlOptions, RouterOptions, encode
+from warmroute.app.options import RouterOptions, encode
 from warmroute.app.processes import ChildSpec
 from warmroute.app.settings import Settings
 from warmroute.app.supervisor import Supervisor

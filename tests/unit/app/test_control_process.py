@@ -13,8 +13,9 @@ import pytest
 
 from warmroute.adapters.fleet_client import FleetClient
 from warmroute.adapters.providers.memory import MemoryProvider
+from warmroute.app.control_options import ControlOptions
 from warmroute.app.control_process import ControlProcess, _where, default_providers
-from warmroute.app.options import EXIT_CONFIGURATION, ControlOptions, encode
+from warmroute.app.options import EXIT_CONFIGURATION, encode
 from warmroute.controlplane.ports import InstanceFact, InstancePhase
 from warmroute.core.declaration import EndpointDeclaration
 from warmroute.core.machines import InstanceType, ProviderKind
