@@ -18,6 +18,7 @@ from botocore import xform_name
 
 from warmroute.adapters.control_metrics import CONTROL_METRICS
 from warmroute.adapters.images import built_in_images
+from warmroute.app.alarms import alarms_of
 from warmroute.app.config import Sources, load
 from warmroute.app.machines import images_of, instance_types_of
 from warmroute.cli.apply_file import read
@@ -28,7 +29,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted(page for page in (ROOT / "docs").rglob("*.md") if "adr" not in page.parts)
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-CLIENTS = {"sagemaker": "sagemaker", "runtime": "sagemaker-runtime"}
+CLIENTS = {
+    "sagemaker": "sagemaker",
+    "runtime": "sagemaker-runtime",
+    "scaling": "application-autoscaling",
+}
 """Variables of the snippets, and the boto3 clients they hold."""
 OTHER_METHODS = {"get_waiter"}
 GLOBAL_FLAGS_OF_AWS = {"--endpoint-url", "--query", "--output", "--region"}
@@ -101,7 +106,8 @@ def test_boto3_is_called_with_operations_and_members_that_exist(snippet):
             case ast.Call(func=ast.Attribute(value=ast.Name(id=variable), attr=method), keywords=keywords):
                 if variable in CLIENTS and method not in OTHER_METHODS:
                     members = operations_of(CLIENTS[variable])[method]
-                    assert {keyword.arg for keyword in keywords} <= members, method
+                    # A keyword without a name is a dictionary that the snippet made before.
+                    assert {keyword.arg for keyword in keywords if keyword.arg} <= members, method
 
 
 @functools.cache
@@ -141,6 +147,7 @@ def test_toml_is_what_the_settings_reader_takes(snippet, tmp_path):
     (tmp_path / "warmroute.toml").write_text(text)
     settings = load(Sources(config=tmp_path / "warmroute.toml", directory=tmp_path))
     instance_types_of(settings, images_of(settings, built_in_images()))
+    alarms_of(settings)
 
 
 @in_language("json")

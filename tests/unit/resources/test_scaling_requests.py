@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from tests.unit.resources.scaling_api import COMPONENT, VARIANT
+from tests.unit.resources.scaling_api import COMPONENT, VARIANT, ScalingApi
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.scaling_records import ScalingPolicyRecord
-from warmroute.resources.scaling_requests import chosen, page, scalable_of, told
+from warmroute.resources.scaling_requests import chosen, page, scalable_of, target_of, told
 
 NAMESPACE = {"ServiceNamespace": "sagemaker"}
 
@@ -36,6 +36,17 @@ def test_what_can_be_scaled_is_found(request_):
 def test_what_cannot_be_scaled_is_refused(changes, part):
     with pytest.raises(ApiError, match=part):
         scalable_of(VARIANT | changes)
+
+
+def test_a_target_is_found_or_told_to_be_missing():
+    api = ScalingApi()
+    with api.store.transaction() as tables, pytest.raises(ApiError) as caught:
+        target_of(VARIANT, tables)
+    assert caught.value.code is ApiCode.OBJECT_NOT_FOUND
+    assert caught.value.message == f"No scalable target registered for {told(VARIANT)}"
+    api.register()
+    with api.store.transaction() as tables:
+        assert target_of(VARIANT, tables) == api.target()
 
 
 def test_messages_name_the_resource_as_the_service_does():
