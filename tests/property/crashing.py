@@ -11,16 +11,29 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from warmroute.adapters.adapter_memory import MemoryAdapterLoader, MemoryShelf
 from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.tasks import Tasks
-from warmroute.controlplane.ports import ProviderRefused, StoreConflict, StoreUnavailable
+from warmroute.controlplane.adapter_calls import AdapterCalls
+from warmroute.controlplane.adapters import AdapterKeeper
+from warmroute.controlplane.autoscaler import Autoscaler
+from warmroute.controlplane.ports import (
+    AdapterAnswer,
+    AdapterOutcome,
+    ProviderRefused,
+    StoreConflict,
+    StoreUnavailable,
+)
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
+from warmroute.controlplane.scaling_service import ScalingService
 from warmroute.controlplane.service import ControlService
 from warmroute.core.fleet import TargetState
 from warmroute.core.machines import Image, InstanceType, ProviderKind
+from warmroute.core.stream import AdapterWanted
+from warmroute.resources.alarms import AlarmBook, AlarmState
 from warmroute.resources.arns import Kind, Place
 from warmroute.resources.lifecycle import (
     CHANGING,
@@ -186,6 +199,42 @@ class Servers(MemoryProvider):
         self.late.clear()
 
 
+class Engines(MemoryAdapterLoader):
+    """Survive; what they have loaded stays while who told them dies."""
+
+    def __init__(self, faults):
+        super().__init__()
+        self.faults = faults
+
+    async def load(self, fact, routes, *, name, path):
+        return await self._tell(super().load(fact, routes, name=name, path=path), f"the load of {name}")
+
+    async def unload(self, fact, routes, *, name):
+        return await self._tell(super().unload(fact, routes, name=name), f"the unload of {name}")
+
+    async def _tell(self, call, what):
+        try:
+            self.faults.point(f"{what}, before it")
+            if self.faults.troubles and self.faults.choice.random() < self.faults.troubles:
+                return AdapterAnswer(AdapterOutcome.UNCLEAR, "trouble")
+            answer = await call
+        finally:
+            call.close()
+        await asyncio.sleep(0)
+        self.faults.point(f"{what}, after it")
+        return answer
+
+
+class Metrics:
+    """Say that every metric has the same value, which the test sets."""
+
+    def __init__(self):
+        self.value = 0.0
+
+    def points(self, query, *, period_s, count):
+        return (self.value,) * count
+
+
 class Routers:
     """Survive; acknowledge what they get when they are in the mood, and always in the end."""
 
@@ -206,6 +255,21 @@ class Routers:
 
     def open_leases(self, target_id, generation):
         return int(self.moody and self.faults.choice.random() < 0.3)
+
+    def adapter_use(self, target_id, generation, adapter):
+        return int(self.moody and self.faults.choice.random() < 0.3), 0
+
+    def take_adapter_wants(self):
+        """Want an adapter in one more place, now and then."""
+        if not self.moody or self.newest is None or self.faults.choice.random() < 0.7:
+            return ()
+        return tuple(
+            AdapterWanted(endpoint.name, component.base, component.name, 0)
+            for endpoint in self.newest.endpoints
+            for variant in endpoint.variants
+            for component in variant.components
+            if component.base
+        )
 
     def router_count(self):
         return 1
@@ -299,8 +363,9 @@ class HandClock:
 class Plane:
     """What survives, and one control process at a time over it."""
 
-    def __init__(self, schema, choice):
+    def __init__(self, schema, scaling_schema, choice):
         self.schema = schema
+        self.scaling_schema = scaling_schema
         self.choice = choice
         self.trace = []
         self.faults = Faults(choice, self.trace)
@@ -308,9 +373,13 @@ class Plane:
         self.store = CrashingStore(self.faults, self.watch)
         self.provider = Servers(self.faults)
         self.routers = Routers(self.faults, self.watch)
+        self.engines = Engines(self.faults)
+        self.metrics = Metrics()
+        self.alarm = AlarmState.OK
         self.clock = HandClock()
         self.ids = 0
         self.crashes = 0
+        self.carried_out = set()
         self.tasks = Tasks()
         self.start()
 
@@ -321,6 +390,8 @@ class Plane:
     def start(self):
         """Make a control process over what survived."""
         self.tasks = Tasks()
+        rules = Rules(instance_types=TYPES, images=IMAGES)
+        place = Place(REGION, ACCOUNT)
         providers = {ProviderKind.LOCAL: self.provider, ProviderKind.STATIC: self.provider}
         self.reconciler = Reconciler(
             store=self.store,
@@ -329,22 +400,56 @@ class Plane:
             routers=self.routers,
             tasks=self.tasks,
             clock=self.clock,
-            rules=Rules(instance_types=TYPES, images=IMAGES),
+            rules=rules,
             identity=Identity(REGION, ACCOUNT),
             new_id=self.new_id,
+            alarms=lambda: {"alarm": self.alarm},
+            adapters=AdapterKeeper(
+                calls=AdapterCalls(
+                    loader=self.engines,
+                    shelf=MemoryShelf(),
+                    tasks=self.tasks,
+                    clock=self.clock,
+                    on_news=lambda: None,
+                ),
+                routers=self.routers,
+                clock=self.clock,
+                rules=rules,
+            ),
         )
 
         async def get_schema():
             return self.schema
 
+        async def get_scaling_schema():
+            return self.scaling_schema
+
         self.service = ControlService(
             store=self.store,
             reconciler=self.reconciler,
             schema=get_schema,
-            place=Place(REGION, ACCOUNT),
+            place=place,
             instance_types=TYPES,
             clock=self.clock,
             describe_hold_s=0,
+            alarms=("alarm",),
+        )
+        self.scaling = ScalingService(
+            store=self.store,
+            schema=get_scaling_schema,
+            place=place,
+            clock=self.clock,
+            calls=self.service.calls,
+            new_id=self.new_id,
+        )
+        self.autoscaler = Autoscaler(
+            store=self.store,
+            invoke=self.service.invoke,
+            source=self.metrics,
+            book=AlarmBook(),
+            clock=self.clock,
+            place=place,
+            new_id=self.new_id,
         )
 
     async def kill(self):
@@ -381,8 +486,14 @@ class Plane:
         except (StoreUnavailable, OSError):
             return False  # as ``run`` takes it
 
+    async def scale(self):
+        """Let the autoscaler look once."""
+        with suppress(StoreUnavailable):
+            await self.autoscaler.step()
+
     def quieten(self):
         """End all trouble."""
+        self.alarm = AlarmState.OK
         self.faults.troubles = 0.0
         self.faults.countdown = None
         self.routers.moody = False

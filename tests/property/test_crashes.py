@@ -6,6 +6,7 @@ in CI (``WARMROUTE_CI=1``), 200 otherwise.
 
 import asyncio
 import collections
+import json
 import logging
 import os
 import random
@@ -13,11 +14,14 @@ import random
 import pytest
 
 from tests.property.crashing import TYPES, Plane
-from warmroute.adapters.service_model import load_schema
+from warmroute.adapters.service_model import load_scaling_schema, load_schema
 from warmroute.core import limits
+from warmroute.resources.adapter_places import PlaceState
+from warmroute.resources.alarms import AlarmState
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.records import InstanceState
+from warmroute.resources.scaling_records import ScalableTargetRecord
 
 SEQUENCES = 500 if os.environ.get("WARMROUTE_CI") == "1" else 200
 PER_TEST = 20
@@ -25,14 +29,22 @@ ONE = os.environ.get("WARMROUTE_CRASH_SEED")
 SEEDS = [int(ONE)] if ONE else range(SEQUENCES)
 CHUNKS = [list(SEEDS[first : first + PER_TEST]) for first in range(0, len(SEEDS), PER_TEST)]
 
-OPERATIONS = (5, 25)
+OPERATIONS = (8, 25)
 SETTLE_STEPS_MAX = 600
 STILL_STEPS = 25
 """Nothing that waits, waits longer: 27 s at first, 5 minutes later on."""
 ENDPOINTS = ("ep", "other")
 COMPONENTS = ("ic", "ic-2")
-REFUSALS = {ApiCode.VALIDATION, ApiCode.LIMIT, ApiCode.UNAVAILABLE}
+ADAPTERS = ("ad", "ad-2", "ad-3")
+REFUSALS = {ApiCode.VALIDATION, ApiCode.LIMIT, ApiCode.UNAVAILABLE, ApiCode.OBJECT_NOT_FOUND}
 S = EndpointStatus
+
+
+SERVING = {"create": 20, "update": 36, "weights": 18, "delete": 8, "scaling": 12, "tags": 3, "config": 3}
+CARRYING = {
+    "create": 14, "update": 10, "weights": 8, "delete": 5, "component": 34, "adapter": 26, "scaling": 14,
+}  # fmt: skip
+"""What is done, and how often."""
 
 
 # --- What callers do -------------------------------------------------------------------------
@@ -44,13 +56,13 @@ class Caller:
     def __init__(self, choice):
         self.choice = choice
         self.configs = 0
+        self.carrying = choice.random() < 0.5
+        """Whether this is about components more than about models on instances of their own."""
 
     def request(self, tables):
         """Return an operation and its request."""
-        kind = self.choice.choices(
-            ["create", "update", "weights", "delete", "component", "tags", "config"],
-            [20, 26, 14, 10, 22, 4, 4],
-        )[0]
+        kinds = CARRYING if self.carrying else SERVING
+        (kind,) = self.choice.choices(list(kinds), list(kinds.values()))
         return getattr(self, f"_{kind}")(tables)
 
     def setting_up(self):
@@ -80,7 +92,7 @@ class Caller:
             "InstanceType": self.choice.choice(
                 ["gpu", "gpu", "fixed.hosts"] if carrying else ["ml.local"] * 3 + ["fixed"]
             ),
-            "InitialInstanceCount": self.choice.choice([1, 1, 2, 3]),
+            "InitialInstanceCount": self.choice.choice([1, 2, 2, 3]),
         }
         if carrying:
             if self.choice.random() < 0.5:
@@ -109,10 +121,12 @@ class Caller:
         if not missing and self.choice.random() < 0.8:
             return self._update(tables)
         name = self.choice.choice(missing or ENDPOINTS)
-        config = self._config_name(carrying=self.choice.random() < 0.35)
+        config = self._config_name(carrying=self.choice.random() < (0.9 if self.carrying else 0.1))
         return "CreateEndpoint", {"EndpointName": name, "EndpointConfigName": config}
 
     def _update(self, tables):
+        if not tables.endpoints():
+            return self._create(tables)
         name = self._endpoint(tables)
         carrying = name in self._carrying(tables)
         if self.choice.random() < 0.05:
@@ -120,12 +134,15 @@ class Caller:
         request = {"EndpointName": name, "EndpointConfigName": self._config_name(carrying=carrying)}
         policy = self.choice.choice([None, *POLICIES])
         if policy is not None:
-            request["DeploymentConfig"] = policy
+            watched = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "alarm"}]}}
+            request["DeploymentConfig"] = policy | (watched if self.choice.random() < 0.5 else {})
         if self.choice.random() < 0.1:
             request["RetainAllVariantProperties"] = True
         return "UpdateEndpoint", request
 
     def _weights(self, tables):
+        if not tables.endpoints():
+            return self._create(tables)
         item = {"VariantName": "v"}
         if self.choice.random() < 0.7:
             item["DesiredInstanceCount"] = self.choice.randint(1, 3)
@@ -187,6 +204,70 @@ class Caller:
             request["DeploymentConfig"] = {"RollingUpdatePolicy": rolling}
         return "UpdateInferenceComponent", request
 
+    def _adapter(self, tables):
+        name = self.choice.choice(ADAPTERS)
+        bases = [one.name for one in tables.inference_components() if not one.base]
+        known = tables.inference_component(name)
+        if known is None and not bases:
+            return self._component(tables)
+        specification = {
+            "BaseInferenceComponentName": known.base if known else self.choice.choice(bases),
+            "Container": {"ArtifactUrl": f"file:///adapters/{self.choice.randrange(3)}"},
+        }
+        if known is None:
+            endpoint = tables.inference_component(specification["BaseInferenceComponentName"]).endpoint
+            return "CreateInferenceComponent", {
+                "InferenceComponentName": name,
+                "EndpointName": endpoint,
+                "Specification": specification,
+            }
+        if self.choice.random() < 0.3:
+            return "DeleteInferenceComponent", {"InferenceComponentName": name}
+        return "UpdateInferenceComponent", {"InferenceComponentName": name, "Specification": specification}
+
+    def _scaling(self, tables):
+        registered = [
+            (one.resource_id, one.dimension) for one in tables.scaling_records(ScalableTargetRecord)
+        ]
+        there = [
+            (f"endpoint/{one.name}/variant/v", "sagemaker:variant:DesiredInstanceCount")
+            for one in tables.endpoints()
+        ]
+        there += [
+            (f"inference-component/{one.name}", "sagemaker:inference-component:DesiredCopyCount")
+            for one in tables.inference_components()
+        ]
+        kind = self.choice.randrange(5)
+        resource_id, dimension = self.choice.choice(
+            (kind > 1 and registered) or there or [("endpoint/x", "y")]
+        )
+        named = {"ServiceNamespace": "sagemaker", "ResourceId": resource_id, "ScalableDimension": dimension}
+        if kind < 2 or not registered:
+            return "RegisterScalableTarget", {
+                **named,
+                "MinCapacity": 1,
+                "MaxCapacity": self.choice.randint(1, 4),
+            }
+        if kind == 2:
+            return "DeregisterScalableTarget", named
+        kind = (
+            "SageMakerInferenceComponentInvocationsPerCopy"
+            if resource_id.startswith("inference")
+            else "SageMakerVariantInvocationsPerInstance"
+        )
+        tracking = {
+            "TargetValue": 10.0,
+            "PredefinedMetricSpecification": {"PredefinedMetricType": kind},
+            "ScaleInCooldown": 0,
+            "ScaleOutCooldown": 0,
+        }
+        return "PutScalingPolicy", {
+            **named,
+            "PolicyName": "p",
+            "PolicyType": "TargetTrackingScaling",
+            "TargetTrackingScalingPolicyConfiguration": tracking,
+        }
+
     def _specification(self, count):
         needs = {"MinMemoryRequiredInMb": self.choice.choice([256, 1024])}
         if self.choice.random() < 0.6:
@@ -231,15 +312,17 @@ POLICIES = (
 async def call(plane, operation, request):
     """Call as a client does; a refusal must be a documented one."""
     plane.trace.append(f"{operation} {request}")
+    service = plane.scaling if "Scal" in operation else plane.service
     try:
-        await plane.service.invoke(operation, request)
+        await service.call(operation, json.dumps(request).encode())
+        plane.carried_out.add(operation)
     except ApiError as error:
         plane.trace.append(f"  refused: {error}")
         if error.code not in REFUSALS:
             raise AssertionError(f"not a documented refusal: {error}") from error
 
 
-async def settle(plane):
+async def settle(plane, still_steps=STILL_STEPS):
     """Let everything come to rest: no call, no trouble, time that passes.
 
     At rest nothing changes any more, whether the reconciler has nothing to do or waits for room that there
@@ -250,10 +333,12 @@ async def settle(plane):
     for number in range(SETTLE_STEPS_MAX):
         before = plane.store.content()
         await plane.alive(plane.step(1.1 if number < 40 else 12.0))
+        if number % 3 == 0:
+            await plane.alive(plane.scale())
         plane.provider.come_up()
         same = before == plane.store.content() and plane.store.settled()
         still = still + 1 if same else 0
-        if still == STILL_STEPS:
+        if still == still_steps:
             return
     with plane.store.look() as tables:
         state = [(one.name, str(one.status)) for one in (*tables.endpoints(), *tables.inference_components())]
@@ -285,6 +370,10 @@ async def sequence(plane):
             await plane.alive(plane.step(choice.choice([0.1, 1.1, 1.1, 6.0])))
             if choice.random() < 0.3:
                 plane.provider.come_up()
+            if choice.random() < 0.25:
+                plane.metrics.value = choice.choice([0.0, 10.0, 200.0])
+                plane.alarm = choice.choice([AlarmState.OK, AlarmState.OK, AlarmState.ALARM])
+                await plane.alive(plane.scale())
         if choice.random() < 0.12:
             plane.disturb()
         if choice.random() < 0.1:
@@ -301,10 +390,10 @@ async def sequence(plane):
 
 async def take_all_away(plane):
     """Delete everything; nothing may be left anywhere."""
-    for last in (False, False, True):
+    for last in (False, False, True, True):
         with plane.store.look() as tables:
             components, endpoints = tables.inference_components(), tables.endpoints()
-        for component in components:
+        for component in sorted(components, key=lambda one: not one.base):
             request = {"InferenceComponentName": component.name}
             await plane.alive(call(plane, "DeleteInferenceComponent", request))
         if not last:
@@ -312,7 +401,7 @@ async def take_all_away(plane):
         for endpoint in endpoints:
             await plane.alive(call(plane, "DeleteEndpoint", {"EndpointName": endpoint.name}))
             await plane.alive(plane.step(1.1))
-        await settle(plane)
+        await settle(plane, still_steps=6)
     with plane.store.look() as tables:
         assert tables.endpoints() == ()
         assert tables.inference_components() == ()
@@ -340,7 +429,11 @@ def check(plane):
     for endpoint in endpoints:
         check_endpoint(endpoint, [record for record in instances if record.endpoint == endpoint.name])
     for component in components:
-        check_component(component, endpoints, instances)
+        if component.base:
+            check_adapter(component, components)
+        else:
+            check_component(component, endpoints, instances)
+    check_engines(plane, instances)
     check_places(plane, instances)
 
 
@@ -386,6 +479,24 @@ def check_component(component, endpoints, instances):
         assert {copy.revision for copy in copies} <= {component.active.revision}
 
 
+def check_adapter(adapter, components):
+    assert adapter.awaits is None
+    assert adapter.status in (ComponentStatus.IN_SERVICE, ComponentStatus.FAILED, ComponentStatus.CREATING)
+    assert adapter.base in {component.name for component in components}
+
+
+def check_engines(plane, instances):
+    """What an engine has loaded is what its copy's record says."""
+    for record in instances:
+        if not record.component:
+            continue
+        generation = plane.provider.instances[record.instance_id].fact.generation
+        loaded = plane.engines.engines.get((record.instance_id, generation + record.returns), {})
+        loaded = loaded or plane.engines.engines.get((record.instance_id, generation), {})
+        assert all(place.state is PlaceState.SERVING for place in record.adapters), record.adapters
+        assert sorted(loaded) == sorted(place.adapter for place in record.adapters), (loaded, record.adapters)
+
+
 def check_places(plane, instances):
     """No two share what they must not."""
     places = list(plane.provider.places.values())
@@ -414,7 +525,7 @@ def check_places(plane, instances):
 
 @pytest.fixture(scope="module")
 def schema():
-    return load_schema(TYPES)
+    return load_schema(TYPES), load_scaling_schema()
 
 
 @pytest.fixture(autouse=True)
@@ -428,7 +539,7 @@ def quick_and_quiet(monkeypatch):
 
 
 def run_one(schema, seed):
-    plane = Plane(schema, random.Random(seed))
+    plane = Plane(*schema, random.Random(seed))
 
     async def body():
         try:
@@ -454,12 +565,22 @@ def test_whatever_is_killed_when_nothing_half_made_stays(schema, seeds):
 
 
 def test_the_sequences_reach_what_they_are_about(schema):
-    moves, crashes = set(), 0
+    moves, carried_out, crashes, loaded = set(), set(), 0, 0
     for seed in range(1000, 1040):
         plane = run_one(schema, seed)
         moves |= plane.watch.moves
+        carried_out |= plane.carried_out
         crashes += plane.crashes
-    assert crashes > 100
+        loaded += sum(verb == "load" for verb, _, _ in plane.engines.calls)
+    assert crashes > 200
+    assert loaded > 10
+    assert carried_out >= {
+        "CreateEndpoint", "UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint",
+        "CreateInferenceComponent", "UpdateInferenceComponent", "UpdateInferenceComponentRuntimeConfig",
+        "DeleteInferenceComponent", "RegisterScalableTarget", "PutScalingPolicy", "DeregisterScalableTarget",
+    }  # fmt: skip
     endpoint = {(old, new) for kind, old, new in moves if kind == "endpoint"}
-    for old, new in ((S.CREATING, S.FAILED), (S.UPDATING, S.ROLLING_BACK), (S.ROLLING_BACK, S.IN_SERVICE)):
-        assert (old, new) in endpoint
+    component = {(old, new) for kind, old, new in moves if kind == "inference-component"}
+    assert endpoint >= {(S.CREATING, S.FAILED), (S.UPDATING, S.ROLLING_BACK), (S.ROLLING_BACK, S.IN_SERVICE)}
+    C = ComponentStatus
+    assert component >= {(C.CREATING, C.IN_SERVICE), (C.CREATING, C.FAILED), (C.UPDATING, C.IN_SERVICE)}
