@@ -106,6 +106,11 @@ def test_the_openai_sdk_gets_its_answers(sdk, stub):
     assert stub.counters.executions == before + 2
 
 
+def test_an_endpoint_is_found_with_the_case_of_its_name_only(runtime):
+    with pytest.raises(runtime.exceptions.ValidationError, match="Endpoint LLM of account 0{12} not found"):
+        runtime.invoke_endpoint(EndpointName="LLM", ContentType="application/json", Body=body())
+
+
 # --- Model servers that fail ----------------------------------------------------------------
 
 BEFORE = ("close_before_answer", "reset_before_answer", "stall_before_answer", "garbage")
