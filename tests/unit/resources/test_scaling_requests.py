@@ -46,7 +46,8 @@ def test_a_target_is_found_or_told_to_be_missing():
     assert caught.value.message == f"No scalable target registered for {told(VARIANT)}"
     api.register()
     with api.store.transaction() as tables:
-        assert target_of(VARIANT, tables) == api.target()
+        found = target_of(VARIANT, tables)
+    assert found == api.target()
 
 
 def test_messages_name_the_resource_as_the_service_does():
