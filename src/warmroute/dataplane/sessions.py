@@ -27,12 +27,14 @@ class Sessions:
 
     Attributes:
         secret: From the fleet; all routers have the same.
+        closed_max: Sessions remembered as closed.
     """
 
     def __init__(self, router: Router, clock: Clock) -> None:
         self._router = router
         self._clock = clock
         self.secret = ""
+        self.closed_max = SESSIONS_CLOSED_MAX
         # Until when the ids of sessions that were closed here could be used; the oldest first.
         self._closed: dict[tuple[str, str], int] = {}
 
@@ -96,7 +98,7 @@ class Sessions:
         now_ns = self._clock.now_ns()
         while self._closed:
             at, until_ns = next(iter(self._closed.items()))
-            if until_ns > now_ns and len(self._closed) < SESSIONS_CLOSED_MAX:
+            if until_ns > now_ns and len(self._closed) < self.closed_max:
                 break
             del self._closed[at]
         self._closed[endpoint, session_id] = session.deadline_ns

@@ -9,7 +9,6 @@ from tests.unit.dataplane.conftest import Bench, target
 from warmroute.core.events import FailureCause
 from warmroute.core.fleet import Component, Endpoint, Fleet, Routing, RoutingStrategy, TargetState, Variant
 from warmroute.core.limits import SESSION_S_MAX
-from warmroute.dataplane import sessions as module
 from warmroute.routing.sessions import SessionTable
 from warmroute.wire.sessions import without_ticket
 
@@ -212,8 +211,8 @@ def test_the_close_of_another_session_is_passed_on_and_closes_nothing(bench):
     assert bench.where(session_id) == where
 
 
-def test_the_closed_sessions_that_are_remembered_are_bounded(bench, monkeypatch):
-    monkeypatch.setattr(module, "SESSIONS_CLOSED_MAX", 2)
+def test_the_closed_sessions_that_are_remembered_are_bounded(bench):
+    bench.gateway._sessions.closed_max = 2
     ids = []
     for number in range(4):
         session_id, _ = bench.open(f"own-{number}", seconds=100 if number == 3 else 600)
