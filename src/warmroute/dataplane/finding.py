@@ -8,7 +8,7 @@ from warmroute.routing.router import Router
 from warmroute.wire import texts
 
 
-class Found(Struct):
+class Found(Struct, gc=False):
     """What was named. Not frozen: one is built per request.
 
     Attributes:
