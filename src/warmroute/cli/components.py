@@ -13,7 +13,7 @@ from warmroute.cli.screen import (
     base_of,
     components_table,
     copies_text,
-    field,
+    field_lines,
     instances_table,
     model_text,
     needs_text,
@@ -65,7 +65,7 @@ def describe(api: Api, *, name: str, as_json: bool) -> None:
         print_json(document)
         return
     now_s, width = time.time(), width_of_terminal()
-    for line in _head(document, now_s):
+    for line in _head(document, width, now_s):
         echo(line)
     endpoint = api.call_operator("DescribeEndpoint", {"EndpointName": document["EndpointName"]})
     mine = [one for one in endpoint["Instances"] if one.get("InferenceComponentName") == name]
@@ -86,7 +86,7 @@ def describe(api: Api, *, name: str, as_json: bool) -> None:
             echo(line)
 
 
-def _head(document: JsonObject, now_s: float) -> list[str]:
+def _head(document: JsonObject, width: int | None, now_s: float) -> list[str]:
     modified = age(document["LastModifiedTime"], now_s)
     rows = (
         ("Status", f"{coloured(document.get('InferenceComponentStatus', ''))} for {modified}"),
@@ -100,7 +100,8 @@ def _head(document: JsonObject, now_s: float) -> list[str]:
         ("ARN", document["InferenceComponentArn"]),
     )
     head = f"Inference component {document['InferenceComponentName']}"
-    return [head, *(field(label, text) for label, text in rows if text)]
+    fields = (field_lines(label, text, width=width) for label, text in rows if text)
+    return [head, *(line for lines in fields for line in lines)]
 
 
 @components.command(short_help="Change how many copies a component has.")
