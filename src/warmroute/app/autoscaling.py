@@ -1,6 +1,7 @@
 """The parts of autoscaling in the control process, joined."""
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
@@ -67,6 +68,7 @@ class Autoscaling:
         self.book.define(declared)
         self.names = KnownAlarms(self.book)
         self._schema: asyncio.Future[Schema] | None = None
+        self._changed = asyncio.Event()
 
     def states(self) -> Mapping[str, AlarmState]:
         """Return how each alarm stands."""
@@ -82,6 +84,7 @@ class Autoscaling:
             calls=calls,
             new_id=new_id,
             declared=self._declared,
+            on_change=self._changed.set,
         )
 
     async def run(self, *, totals: Totals, invoke: Invoke, fleet: Callable[[], Fleet | None]) -> None:
@@ -104,8 +107,14 @@ class Autoscaling:
         )
         await autoscaler.run(Meter(self._windows, totals), fleet, self._pause)
 
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self._speed)
+    async def _pause(self, seconds: float) -> bool:
+        """Wait, but no longer than until a target or policy has been changed; return whether one has."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds / self._speed):
+                await self._changed.wait()
+        changed = self._changed.is_set()
+        self._changed.clear()
+        return changed
 
     def _get_schema(self) -> Awaitable[Schema]:
         if self._schema is None:

@@ -75,16 +75,18 @@ class Autoscaler:
         self._memory = Memory()
 
     async def run(
-        self, meter: Meter, fleet: Callable[[], Fleet | None], pause: Callable[[float], Awaitable[None]]
+        self, meter: Meter, fleet: Callable[[], Fleet | None], pause: Callable[[float], Awaitable[bool]]
     ) -> None:
         """Look once a second, and step with every window that ends, for ever.
 
         Args:
             meter: Fills the windows.
             fleet: Returns the newest fleet.
-            pause: Waits for so many seconds of the clock.
+            pause: Waits for so many seconds of the clock; returns early and True when a step is due,
+                because somebody has changed a target or policy.
         """
         next_s = self._clock.wall_s() + WINDOW_S
+        due = False
         while True:
             try:
                 meter.look(fleet())
@@ -92,13 +94,13 @@ class Autoscaler:
                 next_s += max(0, passed) * WINDOW_S
                 for _ in range(min(passed, LATE_WINDOWS_MAX)):
                     meter.close_window()
-                if passed > 0:
+                if passed > 0 or due:
                     await self.step()
             except StoreUnavailable as error:
                 _log.warning("The autoscaler waits for the store: %s", error)
             except Exception:  # noqa: BLE001  (whatever it was, the next step starts from the records)
                 _log.exception("A step of the autoscaler failed; the next comes in %d s.", WINDOW_S)
-            await pause(LOOK_S)
+            due = await pause(LOOK_S)
 
     async def step(self) -> None:
         """Evaluate every alarm, then bring every target to where it should be."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from warmroute.controlplane.changes import one_line
-from warmroute.controlplane.ports import Clock, Store, StoreUnavailable, Transaction
+from warmroute.controlplane.ports import Clock, Store, StoreConflict, StoreUnavailable, Transaction
 from warmroute.controlplane.service import UNAVAILABLE, Calls
 from warmroute.controlplane.transactions import run
 from warmroute.resources.alarms import Alarm
@@ -85,6 +85,10 @@ class ScalingService:
             request = await self._read(operation, body)
             try:
                 output = self._serve(operation, request)
+            except StoreConflict:
+                raise ApiError(
+                    ApiCode.CONCURRENT, "Another change came between, each time it was tried. Try again."
+                ) from None
             except StoreUnavailable as error:
                 _log.error("%s%s by %s: %s", operation, _subject(request), caller, one_line(str(error)))
                 raise ApiError(ApiCode.UNAVAILABLE, UNAVAILABLE) from None

@@ -23,6 +23,7 @@ class ApiCode(StrEnum):
     TOO_MANY = "LimitExceededException"
     TOO_MANY_TAGS = "TooManyTagsException"
     BAD_PAGE = "InvalidNextTokenException"
+    CONCURRENT = "ConcurrentUpdateException"
     UNAVAILABLE = "ServiceUnavailable"
 
 
@@ -38,6 +39,7 @@ HTTP_STATUS: dict[ApiCode, int] = {
     ApiCode.TOO_MANY: 400,
     ApiCode.TOO_MANY_TAGS: 400,
     ApiCode.BAD_PAGE: 400,
+    ApiCode.CONCURRENT: 400,
     ApiCode.UNAVAILABLE: 503,
 }
 

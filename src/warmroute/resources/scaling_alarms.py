@@ -16,12 +16,13 @@ Choice: all of that, because CloudWatch's API, in which an alarm names the polic
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from warmroute.resources.alarms import Alarm, Comparison, MetricId, MissingData, Query, Statistic
 from warmroute.resources.customized_metrics import ONLY, customized
-from warmroute.resources.errors import invalid
+from warmroute.resources.errors import ApiError, invalid
 from warmroute.resources.expressions import Expression
 from warmroute.resources.metrics import (
     CONCURRENT_PER_COPY,
@@ -203,6 +204,8 @@ def every_alarm(
         found |= {alarm.name: alarm for alarm in built_in(scalable)}
     for policy in policies:
         if policy.tracking is not None:
-            found |= {alarm.name: alarm for alarm in tracking(policy)}
+            # One that another version took and this one cannot follow must not keep the others waiting.
+            with suppress(ApiError):
+                found |= {alarm.name: alarm for alarm in tracking(policy)}
     found |= {alarm.name: alarm for alarm in declared}
     return tuple(found.values())

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.unit.resources.scaling_api import VARIANT, endpoint
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.totals import Totals
 from warmroute.app.autoscaling import Autoscaling, new_id
@@ -67,6 +68,30 @@ def test_it_runs_as_fast_as_it_is_told():
         return made
 
     assert asyncio.run(run()).states() == {"slow": AlarmState.INSUFFICIENT_DATA}
+
+
+def test_a_call_that_changes_something_is_carried_out_at_once():
+    store, calls = MemoryStore(), []
+    with store.transaction() as tables:
+        tables.put(endpoint(1))
+
+    async def run():
+        done = asyncio.Event()
+
+        async def invoke(operation, request):
+            calls.append(request["DesiredWeightsAndCapacities"][0]["DesiredInstanceCount"])
+            done.set()
+
+        made = Autoscaling(store=store, place=Place("eu-west-1", "1"))
+        scaling = asyncio.create_task(made.run(totals=Totals(), invoke=invoke, fleet=lambda: None))
+        service = made.service(Calls({}))
+        body = json.dumps(VARIANT | {"MinCapacity": 2, "MaxCapacity": 4}).encode()
+        await service.call("RegisterScalableTarget", body)
+        await asyncio.wait_for(done.wait(), 5.0)  # and not ten seconds
+        scaling.cancel()
+
+    asyncio.run(run())
+    assert calls == [2]
 
 
 def test_ids_fit_into_arns():

@@ -437,6 +437,7 @@ def loop(world, pauses):
         if passed is None:
             raise Enough
         world.now_s += passed
+        return passed < 1.0  # somebody has changed something
 
     with pytest.raises(Enough):
         asyncio.run(world.autoscaler.run(meter, lambda: None, pause))
@@ -447,6 +448,12 @@ def test_it_looks_each_second_and_steps_with_each_window(world):
     world.api.register(least=2, most=4)
     meter = loop(world, [1.0] * 25)
     assert (meter.looks, meter.windows) == (26, 2)
+    assert world.asked == [2]
+
+
+def test_it_steps_at_once_when_somebody_has_changed_something(world):
+    world.api.register(least=2, most=4)
+    assert loop(world, [0.5]).windows == 0
     assert world.asked == [2]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.resources.scaling_api import PLACE, VARIANT, ScalingApi
 from warmroute.adapters.service_model import load_scaling_schema
-from warmroute.controlplane.ports import StoreUnavailable
+from warmroute.controlplane.ports import StoreConflict, StoreUnavailable
 from warmroute.controlplane.scaling_service import ScalingService
 from warmroute.controlplane.service import Calls
 from warmroute.resources.errors import ApiCode, ApiError
@@ -26,6 +26,15 @@ class Away:
     @contextmanager
     def transaction(self):
         raise StoreUnavailable("password=secret")
+        yield
+
+
+class Busy:
+    """A store in which another transaction always comes first."""
+
+    @contextmanager
+    def transaction(self):
+        raise StoreConflict("again")
         yield
 
 
@@ -111,6 +120,11 @@ def test_an_operation_that_is_not_served_is_told_which_are(bench, operation, par
     assert error.code is ApiCode.UNKNOWN_OPERATION
     assert part in error.message
     assert "PutScalingPolicy" in error.message
+
+
+def test_a_change_that_others_always_come_before_is_told_as_the_service_does(schema):
+    error = Bench(schema, store=Busy()).refused("DescribeScalableTargets", {"ServiceNamespace": "sagemaker"})
+    assert error.code == "ConcurrentUpdateException"
 
 
 def test_without_the_store_callers_are_told_nothing_of_it(schema):

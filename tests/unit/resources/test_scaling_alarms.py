@@ -156,6 +156,13 @@ def test_a_tracking_policy_has_its_own_two():
     assert bound(record, "arn", DECLARED) == tuple(alarm.name for alarm in tracking(record))
 
 
+def test_a_policy_that_cannot_be_followed_any_more_has_no_alarms():
+    unknown = {"TargetValue": 1.0, "PredefinedMetricSpecification": {"PredefinedMetricType": "Gone"}}
+    record = policy("old", of=VARIANT, step=None, tracking=unknown)
+    alarms = every_alarm(scalables=[], policies=[record], declared=[])
+    assert alarms == ()
+
+
 def test_a_declared_alarm_comes_in_place_of_a_built_in_one():
     mine = Alarm(NO_CAPACITY, {}, 2.0)
     record = policy("t", of=VARIANT, step=None, tracking=TRACKING)
