@@ -251,6 +251,10 @@ def test_an_adapter_by_boto3_its_update_its_deletion_and_the_end_of_processes(cl
     cluster.adapter("lora-2")
     assert cluster.settled("lora-2") == ["InService"]
 
+    _, metrics = cluster.server.get("/metrics", admin=True)
+    assert b'warmroute_adapter_places{component="base",adapter="lora-0",state="serving"}' in metrics
+    assert b'warmroute_adapter_calls_total{verb="load",outcome="done"}' in metrics
+
     cluster.sagemaker.delete_inference_component(InferenceComponentName="lora-1")
     wait_until(lambda: cluster.loaded()["lora-1"] == 0, explain=cluster.server.log_text)
     with pytest.raises(cluster.sagemaker.exceptions.ClientError, match="is a base inference component"):

@@ -37,6 +37,14 @@ COPIES_WANTED = Metric(
     "warmroute_component_copies_wanted", MetricKind.GAUGE, ("endpoint", "component"),
     "DesiredCopyCount of inference components.",
 )  # fmt: skip
+ADAPTER_PLACES = Metric(
+    "warmroute_adapter_places", MetricKind.GAUGE, ("component", "adapter", "state"),
+    "Copies of a base component with a LoRA adapter: serving, loading, or leaving.",
+)  # fmt: skip
+ADAPTER_CALLS = Metric(
+    "warmroute_adapter_calls_total", MetricKind.COUNTER, ("verb", "outcome"),
+    "Calls that load or unload an adapter; those that were unclear are made again.",
+)  # fmt: skip
 STORE_UP = Metric(
     "warmroute_store_up", MetricKind.GAUGE, (),
     "1, or 0 while the store cannot be used: the two above are missing then.",
@@ -64,9 +72,8 @@ INSTANCE_REFUSALS = Metric(
 )  # fmt: skip
 
 CONTROL_METRICS: Final = (
-    ENDPOINTS, INSTANCES, COMPONENTS, COPIES, COPIES_WANTED, STORE_UP, ROUTERS, API_CALLS, RECONCILE_STEPS,
-    RECONCILE_ERRORS, INSTANCE_STARTS,
-    INSTANCE_STOPS, INSTANCE_REFUSALS,
+    ENDPOINTS, INSTANCES, COMPONENTS, COPIES, COPIES_WANTED, ADAPTER_PLACES, ADAPTER_CALLS, STORE_UP,
+    ROUTERS, API_CALLS, RECONCILE_STEPS, RECONCILE_ERRORS, INSTANCE_STARTS, INSTANCE_STOPS, INSTANCE_REFUSALS,
 )  # fmt: skip
 """Those that control adds to the routers' own."""
 
@@ -120,6 +127,7 @@ class ControlCollector(Collector):
         tally = sources.reconciler.tally
         return {
             **kept,
+            ADAPTER_CALLS: {(*key,): count for key, count in sources.reconciler.adapter_calls.items()},
             ROUTERS: {(): len(sources.fleet_server.routers())},
             API_CALLS: {(*key,): count for key, count in sources.service.calls.by_result.items()},
             RECONCILE_STEPS: {(): tally.steps},
@@ -143,12 +151,18 @@ def _kept(store: Store) -> dict[Metric, Samples]:
         for state in InstanceState:
             key = (record.endpoint, name, str(state))
             counts[key] = counts.get(key, 0) + (record.state is state)
+    places = Counter(
+        (record.component, place.adapter, str(place.state))
+        for record in instances
+        for place in record.adapters
+    )
     statuses = Counter(component.status for component in components)
     return {
         ENDPOINTS: {(str(status),): endpoints[status] for status in EndpointStatus},
         INSTANCES: by_state,
         COMPONENTS: {(str(status),): statuses[status] for status in ComponentStatus},
         COPIES: copies,
+        ADAPTER_PLACES: {(*key,): count for key, count in places.items()},
         COPIES_WANTED: {(one.endpoint, one.name): one.count for one in components if not one.base},
         STORE_UP: {(): 1},
     }

@@ -151,6 +151,11 @@ class Reconciler:
         return self._listed
 
     @property
+    def adapter_calls(self) -> Mapping[tuple[str, str], int]:
+        """Calls to engines about adapters, by verb and outcome."""
+        return self._adapters.calls.counts.by_result if self._adapters is not None else {}
+
+    @property
     def fleet(self) -> Fleet | None:
         """The newest fleet; None before the first step."""
         return self._told.fleet
