@@ -20,6 +20,31 @@ command = ["{{python}}", "{STUB}", "--port", "{{port}}"]
 [images."broken"]
 command = ["{{python}}", "-c", "raise SystemExit('no such model')"]
 """
+BOX = """
+[instance_types."ml.box"]
+provider = "local"
+image = "stub"
+accelerators = 2
+memory_mb = 32768
+"""
+SHARED = """
+Models:
+  - ModelName: llama
+    PrimaryContainer: {Image: stub}
+Endpoints:
+  - EndpointName: shared
+    EndpointConfig:
+      ExecutionRoleArn: arn:aws:iam::000000000000:role/unused
+      ProductionVariants: [{VariantName: AllTraffic, InstanceType: ml.box, InitialInstanceCount: 1}]
+InferenceComponents:
+  - InferenceComponentName: base
+    EndpointName: shared
+    VariantName: AllTraffic
+    Specification:
+      ModelName: llama
+      ComputeResourceRequirements: {NumberOfAcceleratorDevicesRequired: 1, MinMemoryRequiredInMb: 1024}
+    RuntimeConfig: {CopyCount: 1}
+"""
 FLEET = """
 [[Models]]
 ModelName = "llama"
@@ -124,6 +149,10 @@ def in_service(document):
     return [one for one in document["Instances"] if one["State"] == "in_service"]
 
 
+def copies(document):
+    return [one for one in in_service(document) if "HostInstanceId" in one]
+
+
 def test_a_file_is_applied_changed_and_applied_again(person):
     shown = person("apply", "fleet.toml", "--dry-run", status=2)
     assert "+ create  endpoint chat" in shown
@@ -224,6 +253,44 @@ def test_an_instance_is_drained_and_replaced_while_requests_run(person):
     document = person.document("endpoints", "describe", "chat")
     assert len(document["Instances"]) == 1
     assert document["Variants"][0]["DesiredInstanceCount"] == 1
+
+
+def test_components_are_applied_scaled_drained_and_pruned(warmroute_server, settings, tmp_path):
+    settings.write_text(SETTINGS + BOX)
+    person = Person(warmroute_server("--config", settings), tmp_path)
+    (tmp_path / "shared.yaml").write_text(SHARED)
+    shown = person("apply", "shared.yaml", "--yes")
+    assert "base: InService: 1 of 1 copies in service" in shown
+    assert "Nothing to do: 3 left alone." in person("apply", "shared.yaml", "--dry-run")
+
+    (copy,) = copies(person.document("endpoints", "describe", "shared"))
+    shown = person("endpoints", "describe", "shared")
+    assert f"    {copy['InstanceId']}  base" in shown  # below the slot that carries it
+    assert copy["InstanceId"] in person("components", "describe", "base")
+    assert copy["Url"] in person("components", "logs", "base")
+
+    assert "base: InService: 2 of 2 copies in service" in person("components", "scale", "base", "2")
+    shown = person("apply", "shared.yaml", "--yes")
+    assert "RuntimeConfig.CopyCount: 2 -> 1" in shown
+
+    person("apply", "shared.yaml", "--yes")
+    (left,) = copies(person.document("endpoints", "describe", "shared"))
+    shown = person("endpoints", "drain", left["InstanceId"])
+    assert "another one is started." in shown
+    (tmp_path / "shared.yaml").write_text("Models: []")
+    shown = person("apply", "shared.yaml", "--yes", "--prune")
+    order = [line.split(" ", 1)[1] for line in shown.splitlines() if line.startswith("Deleting")]
+    assert order[:2] == ["inference component base", "endpoint shared"]
+    assert person("components", "list") == "There are no inference components.\n"
+
+
+def test_the_strategy_alone_is_changed_from_the_command_line(person):
+    person("apply", "fleet.toml", "--yes")
+    before = in_service(person.document("endpoints", "describe", "chat"))
+    person("endpoints", "update", "chat", "--strategy", "KV_AWARE")
+    document = person.document("endpoints", "describe", "chat")
+    assert document["Variants"][0]["RoutingConfig"] == {"RoutingStrategy": "KV_AWARE"}
+    assert {one["InstanceId"] for one in in_service(document)} == {one["InstanceId"] for one in before}
 
 
 def test_logs_are_shown_and_followed(person):
