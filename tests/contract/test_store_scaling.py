@@ -32,9 +32,15 @@ ACTIVITY = ScalingActivityRecord(
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def store(request, tmp_path):
-    opened = MemoryStore() if request.param == "memory" else open_store("", tmp_path)
+    match request.param:
+        case "memory":
+            opened = MemoryStore()
+        case "sqlite":
+            opened = open_store("", tmp_path)
+        case _:
+            opened = open_store(request.getfixturevalue("postgres").database(), tmp_path)
     yield opened
     opened.close()
 
@@ -64,6 +70,21 @@ def test_records_come_by_resource_and_in_order(store):
         found = tables.scaling_records(ScalingPolicyRecord)
         assert [(one.resource_id, one.name) for one in found] == [("a", "1"), ("a", "2"), ("b", "1")]
         assert [one.name for one in tables.scaling_records(ScalingPolicyRecord, "a")] == ["1", "2"]
+
+
+def test_names_come_in_order_of_their_bytes(store):
+    with store.transaction() as tables:
+        for name in ("b", "B", "a-2", "a", "ä"):
+            tables.put_scaling(replace(POLICY, name=name))
+        found = [one.name for one in tables.scaling_records(ScalingPolicyRecord)]
+    assert found == ["B", "a", "a-2", "b", "ä"]
+
+
+def test_a_name_that_no_database_takes_names_nothing(store):
+    with store.transaction() as tables:
+        assert tables.scaling_record(ScalingPolicyRecord, RESOURCE, "a\0b") is None
+        assert tables.scaling_record(ScalableTargetRecord, "a\0b") is None
+        assert tables.scaling_records(ScalingPolicyRecord, "a\0b") == ()
 
 
 def test_a_block_that_raises_changes_nothing(store):

@@ -19,6 +19,8 @@ class SqlScaling:
 
     def scaling_record(self, kind: type[Scaling], resource_id: str, name: str = "") -> Scaling | None:
         """Return one record."""
+        if "\0" in resource_id or "\0" in name:
+            return None  # PostgreSQL knows no such text; nothing has such a name.
         document = self._connection.scalar(
             select(SCALING.c.document).where(*_is(str(SCALING_KIND_OF[kind]), resource_id, name))
         )
@@ -26,6 +28,8 @@ class SqlScaling:
 
     def scaling_records(self, kind: type[Scaling], resource_id: str | None = None) -> tuple[Scaling, ...]:
         """Return the records of a kind, of one resource or of all."""
+        if resource_id is not None and "\0" in resource_id:
+            return ()
         columns = SCALING.c
         statement = select(columns.document).where(columns.kind == str(SCALING_KIND_OF[kind]))
         if resource_id is not None:
