@@ -1,7 +1,7 @@
 """/metrics: what the routers counted, and what control knows itself."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from warmroute.controlplane.ports import Store, StoreUnavailable
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
 from warmroute.observe.catalogue import METRICS, SECONDS_BOUNDS, Metric, MetricKind
+from warmroute.resources.alarms import AlarmState
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.records import InstanceState
 
@@ -45,6 +46,10 @@ ADAPTER_CALLS = Metric(
     "warmroute_adapter_calls_total", MetricKind.COUNTER, ("verb", "outcome"),
     "Calls that load or unload an adapter; those that were unclear are made again.",
 )  # fmt: skip
+ALARM_STATE = Metric(
+    "warmroute_alarm_state", MetricKind.GAUGE, ("alarm", "state"),
+    "1 at how an alarm stands: OK, ALARM or INSUFFICIENT_DATA.",
+)  # fmt: skip
 STORE_UP = Metric(
     "warmroute_store_up", MetricKind.GAUGE, (),
     "1, or 0 while the store cannot be used: the two above are missing then.",
@@ -72,8 +77,9 @@ INSTANCE_REFUSALS = Metric(
 )  # fmt: skip
 
 CONTROL_METRICS: Final = (
-    ENDPOINTS, INSTANCES, COMPONENTS, COPIES, COPIES_WANTED, ADAPTER_PLACES, ADAPTER_CALLS, STORE_UP,
-    ROUTERS, API_CALLS, RECONCILE_STEPS, RECONCILE_ERRORS, INSTANCE_STARTS, INSTANCE_STOPS, INSTANCE_REFUSALS,
+    ENDPOINTS, INSTANCES, COMPONENTS, COPIES, COPIES_WANTED, ADAPTER_PLACES, ADAPTER_CALLS, ALARM_STATE,
+    STORE_UP, ROUTERS, API_CALLS, RECONCILE_STEPS, RECONCILE_ERRORS, INSTANCE_STARTS, INSTANCE_STOPS,
+    INSTANCE_REFUSALS,
 )  # fmt: skip
 """Those that control adds to the routers' own."""
 
@@ -90,6 +96,7 @@ class Sources:
     reconciler: Reconciler
     service: ControlService
     fleet_server: FleetServer
+    alarms: Callable[[], Mapping[str, AlarmState]]
 
 
 class ControlCollector(Collector):
@@ -128,6 +135,7 @@ class ControlCollector(Collector):
         return {
             **kept,
             ADAPTER_CALLS: {(*key,): count for key, count in sources.reconciler.adapter_calls.items()},
+            ALARM_STATE: {(name, str(state)): 1 for name, state in sources.alarms().items()},
             ROUTERS: {(): len(sources.fleet_server.routers())},
             API_CALLS: {(*key,): count for key, count in sources.service.calls.by_result.items()},
             RECONCILE_STEPS: {(): tally.steps},

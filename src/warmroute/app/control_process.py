@@ -185,7 +185,13 @@ class ControlProcess:
             alarms=self._autoscaling.names,
         )
         self._collector = ControlCollector(
-            Sources(self._store, self._reconciler, self.service, self._fleet_server)
+            Sources(
+                self._store,
+                self._reconciler,
+                self.service,
+                self._fleet_server,
+                self._autoscaling.states,
+            )
         )
         self._operator = OperatorService(
             store=self._store,
