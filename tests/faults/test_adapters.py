@@ -252,8 +252,8 @@ def test_an_adapter_by_boto3_its_update_its_deletion_and_the_end_of_processes(cl
     assert cluster.settled("lora-2") == ["InService"]
 
     _, metrics = cluster.server.get("/metrics", admin=True)
-    assert b'warmroute_adapter_places{component="base",adapter="lora-0",state="serving"}' in metrics
-    assert b'warmroute_adapter_calls_total{verb="load",outcome="done"}' in metrics
+    assert b'warmroute_adapter_places{adapter="lora-0",component="base",state="serving"}' in metrics
+    assert b'warmroute_adapter_calls_total{outcome="done",verb="load"}' in metrics
 
     cluster.sagemaker.delete_inference_component(InferenceComponentName="lora-1")
     wait_until(lambda: cluster.loaded()["lora-1"] == 0, explain=cluster.server.log_text)
