@@ -8,6 +8,7 @@ import pytest
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
 
+from tests.conformance import scaling_effects
 from tests.conformance.cases import base_of, refused_member
 from tests.conformance.effects import REQUESTS, VALUES, outcome
 from tests.conformance.facts import populate
@@ -113,7 +114,7 @@ EXEMPT = {
 def exempt(operation, node):
     """Return whether a difference cannot be shown in one call and a quiet life."""
     if operation == "PutScalingPolicy" and "Configuration." in node.dotted:
-        return True  # it acts when the autoscaler does
+        return True  # of these the behaviour is looked at
     return any(operation.startswith(begin) and node.dotted.endswith(end) for begin, end in EXEMPT)
 
 
@@ -272,10 +273,22 @@ def test_a_request_with_every_member_there_is_comes_back_unchanged(model, begin,
         assert not [one for one in missing if not any(name in one for name in left_out)]
 
 
-def test_every_member_of_a_scaling_policy_is_read_by_the_code_that_scales(model):
-    code = "".join(
-        (ROOT / "src/warmroute/resources" / f"{name}.py").read_text()
-        for name in ("scaling", "scaling_alarms", "scaling_policies", "customized_metrics")
-    )
-    honoured = {node.name for node in leaves(model, "PutScalingPolicy", Treatment.HONOURED)}
-    assert not [name for name in honoured if f'"{name}"' not in code and name not in code]
+def test_what_is_honoured_of_a_scaling_policy_makes_a_difference(model, begin):
+    async def behaviour_of(request):
+        world = begin()
+        await world.do("PutScalingPolicy", **request)
+        return scaling_effects.behaviour(world, request)
+
+    async def run():
+        same = []
+        for node in leaves(model, "PutScalingPolicy", Treatment.HONOURED):
+            if "Configuration." not in node.dotted or node.dotted.endswith(scaling_effects.ONE_VALUE):
+                continue
+            pairs = [one for end, one in scaling_effects.REQUESTS.items() if node.dotted.endswith(f".{end}")]
+            first, second = [await behaviour_of(request) for request in pairs[-1]]
+            if first == second:
+                same.append(node.dotted)
+        return same
+
+    same = asyncio.run(run())
+    assert not same, "honoured, and nothing changes with it:\n" + "\n".join(same)
