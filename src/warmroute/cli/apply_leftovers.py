@@ -47,15 +47,19 @@ def plan_prune(wanted: Wanted, present: Present) -> Iterator[Change]:
         )
         yield _delete("inference component", name, steps)
     endpoints = {one["EndpointName"] for one in wanted.endpoints}
-    for name, document in present.endpoints.items():
-        if name in endpoints or not _is_ours(document["Endpoint"]["EndpointArn"], wanted, present):
-            continue
+    pruned = [
+        name
+        for name, document in present.endpoints.items()
+        if name not in endpoints and _is_ours(document["Endpoint"]["EndpointArn"], wanted, present)
+    ]
+    for name in pruned:
         yield from _scaling_of(f"endpoint/{name}/", present)
         steps = (Call("DeleteEndpoint", {"EndpointName": name}), Follow("endpoint", name, deleted=True))
         yield _delete("endpoint", name, steps)
     for name, document in present.configs.items():
         tags = present.tags.get(document["EndpointConfigArn"], {})
-        if tags.get(MARK) == wanted.name and tags.get(OWNER) not in endpoints:
+        unused = present.config_users.get(name, frozenset()) <= set(pruned)
+        if tags.get(MARK) == wanted.name and tags.get(OWNER) not in endpoints and unused:
             yield _delete_config(name, _NOT_NAMED)
     models = {one["ModelName"] for one in wanted.models}
     for name, document in present.models.items():
