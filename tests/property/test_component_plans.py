@@ -51,6 +51,9 @@ operations = st.one_of(
 class Story(Life):
     """A life whose callers do what the operations allow, and whose servers are good, bad or sick."""
 
+    heals = False
+    """Sick servers get well."""
+
     def act(self, operation):
         verb, *rest = operation
         getattr(self, f"_{verb}")(*rest)
@@ -113,7 +116,8 @@ class Story(Life):
         by_id = {record.instance_id: record for record in self.instances}
         for instance_id, observed in self.servers.items():
             record = by_id.get(instance_id)
-            if record is not None and observed in (READY, LOADING):
+            sick = observed.running and observed.failures > 1
+            if record is not None and (observed in (READY, LOADING) or (sick and self.heals)):
                 self.servers[instance_id] = EXITED if record.launch.image == "bad" else READY
 
     def has_room(self, record):
@@ -163,6 +167,7 @@ def test_every_life_keeps_its_invariants_and_ends_settled(type_, count, scaling,
             story.step(seconds=0.5)
             story.serve()
             story.check()
+    story.heals = True
     for _ in range(150):
         story.step(seconds=5.0)
         story.serve()

@@ -29,6 +29,7 @@ from warmroute.resources.copies import (
     advance_copies,
     come_back,
     leave,
+    lost_copies,
     new_copy,
     order_of_leaving,
     successor,
@@ -178,6 +179,7 @@ def _plan_component(
     wishes: tuple[Wish, ...] = ()
     if _has_variant(component, board.endpoint):
         failures = [one for one in board.failures if one.record.component == component.name]
+        failures += lost_copies(component, mine, world.now_s)
         component = give_up(component, failures, no_room=None, world=world)
         component, wishes = advance_component(component, _serving(mine), world)
     elif component.status in CHANGING and board.endpoint.status is not EndpointStatus.CREATING:
@@ -242,10 +244,13 @@ def _let_move(component: InferenceComponentRecord, wish: Wish, board: _Board, wo
         for copy in board.of(component.name)
         if copy.revision == wish.specification.revision and copy.state in LIVE
     ]
-    serving = sum(board.is_open(copy.host) and copy.state is InstanceState.IN_SERVICE for copy in mine)
+    staying = [copy for copy in mine if board.is_open(copy.host)]
     moving = order_of_leaving((copy for copy in mine if not board.is_open(copy.host)), binpack=False)
-    for copy in moving[: max(len(moving) - max(wish.count - serving, 0), 0)]:
-        board.copies[copy.instance_id] = leave(copy, world.now_s)
+    needed = max(wish.count - sum(copy.state is InstanceState.IN_SERVICE for copy in staying), 0)
+    for place_, copy in enumerate(moving):
+        useless = copy.state is InstanceState.STARTING and len(staying) >= wish.count
+        if useless or len(moving) - place_ > needed:
+            board.copies[copy.instance_id] = leave(copy, world.now_s)
 
 
 def _open_hosts(component: InferenceComponentRecord, board: _Board, rules: Rules) -> list[Host]:

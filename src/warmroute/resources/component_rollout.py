@@ -120,6 +120,15 @@ def next_shares(
         new_serving: Copies of the new one in service.
         now_s: Epoch seconds.
     """
+    shares = _next_shares(rollout, count=count, old_serving=old_serving, new_serving=new_serving, now_s=now_s)
+    if rollout.back or rollout.old_max is None:
+        return shares
+    return replace(shares, old=min(shares.old, rollout.old_max))
+
+
+def _next_shares(
+    rollout: ComponentRollout, *, count: int, old_serving: int, new_serving: int, now_s: float
+) -> Shares:
     if rollout.back:
         old = min(count, old_serving + rollout.back_batch)
         done = old_serving >= count

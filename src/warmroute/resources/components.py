@@ -101,7 +101,9 @@ def update_inference_component(request: JsonObject, tables: Tables, context: Con
         )
     if component.active is not None and _runs_the_same(component, specification, tables, context):
         specification = replace(specification, revision=component.active.revision)
-    rollout = rollout_of(policy, count) if component.active is not None and not component.base else None
+    rollout = None
+    if component.active is not None and not component.base:
+        rollout = replace(rollout_of(policy, count), old_max=component.count)
     return _updated(replace(record, pending=specification, rollout=rollout))
 
 

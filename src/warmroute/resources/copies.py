@@ -2,9 +2,11 @@
 
 A copy is an instance record, started, asked and stopped as instances are.
 
-Choice: a copy whose health checks fail is replaced, as an instance would be. SageMaker does not replace
-those of inference components; a self-hosted fleet has nobody else who would.
-Choice: a copy that failed is replaced on its own host, with its own devices, after a wait that doubles. A
+A copy whose health checks fail is taken out of service and not replaced, as SageMaker has it for endpoints
+with inference components; it serves again when it is well. One whose server ends is replaced.
+
+Choice: a component that is changing does not wait longer than the start-up time for a copy to get well.
+Choice: a copy that ended is replaced on its own host, with its own devices, after a wait that doubles. A
 component that has no copy yet gives up when the first of a row of failures is older than the start-up
 time-out, and not by their number: a server that ends at once stays Creating until then.
 """
@@ -79,6 +81,19 @@ def _first_s(copy: InstanceRecord) -> float:
 def _was_stable(copy: InstanceRecord, world: World) -> bool:
     since_s = copy.in_service_s
     return since_s is not None and world.now_s >= since_s + limits.INSTANCE_STABLE_S
+
+
+def lost_copies(
+    component: InferenceComponentRecord, copies: Iterable[InstanceRecord], now_s: float
+) -> list[Failed]:
+    """Return the copies that stopped answering and that a change of their component waits for no more."""
+    return [
+        Failed(copy, f"A copy of inference component {component.name} has stopped answering.", 1, fatal=True)
+        for copy in copies
+        if copy.state is InstanceState.STARTING
+        and copy.in_service_s is not None
+        and now_s >= component.modified_s + copy.startup_s
+    ]
 
 
 def leave(record: InstanceRecord, now_s: float) -> InstanceRecord:

@@ -313,6 +313,8 @@ class ComponentRollout:
     Attributes:
         batch: Copies exchanged at a time, at least 1.
         back_batch: Copies brought back at a time in a rollback, at least 1.
+        old_max: Copies there were before the update; no more of the old ones are started for it. None for
+            no bound.
         moved: Copies of the new specification that may exist, those of finished batches included.
         wait_s: WaitIntervalInSeconds: from a batch in service to the next.
         baked_s: When the current batch was found in service, epoch seconds; None before.
@@ -325,6 +327,7 @@ class ComponentRollout:
 
     batch: int
     back_batch: int = 1
+    old_max: int | None = None
     moved: int = 0
     wait_s: float = 0.0
     baked_s: float | None = None

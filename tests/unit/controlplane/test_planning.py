@@ -138,7 +138,7 @@ def test_a_copy_that_ends_is_replaced_in_place(plane):
     plane(test)
 
 
-def test_a_copy_that_fails_its_health_checks_is_replaced(plane):
+def test_a_copy_that_fails_its_health_checks_is_waited_for_as_sagemaker_does(plane):
     async def test(p):
         await p.carry()
         await p.component(copies=1)
@@ -146,10 +146,28 @@ def test_a_copy_that_fails_its_health_checks_is_replaced(plane):
         (copy,) = p.copies()
         p.provider.set_ready(False, copy.instance_id)
         await p.step(limits.HEALTH_FAILURES_MAX + 2, seconds=limits.HEALTH_PERIOD_S)
+        assert (p.routers.targets, p.read().status) == ({}, C.IN_SERVICE)
+        await p.step(100, seconds=10)
+        p.provider.set_ready(True)
         await p.settle()
-        (successor,) = p.copies()
-        assert successor.instance_id != copy.instance_id
-        assert successor.state is SERVING
+        assert list(p.routers.targets) == [copy.instance_id]
+
+
+def test_a_change_does_not_wait_for_ever_for_a_copy_that_is_not_well(plane):
+    async def test(p):
+        await p.carry()
+        await p.component(copies=1)
+        await p.settle()
+        (copy,) = p.copies()
+        p.provider.set_ready(False, copy.instance_id)
+        await p.step(limits.HEALTH_FAILURES_MAX + 2, seconds=limits.HEALTH_PERIOD_S)
+        await p.scale("ic", 2)
+        await p.step(20, seconds=4)
+        assert p.read().status is C.UPDATING
+        await p.step(10, seconds=4)
+        assert p.read().status is C.IN_SERVICE
+        assert p.read().failure_reason == "A copy of inference component ic has stopped answering."
+        assert len(p.routers.targets) == 1
 
     plane(test)
 

@@ -154,6 +154,24 @@ def test_a_host_that_leaves_keeps_its_copies_until_they_serve_elsewhere():
     assert {copy.host for copy in ep.copies()} == {ep.hosts()[0].instance_id}
 
 
+def test_a_copy_that_starts_on_a_host_that_leaves_is_dropped_for_its_successor():
+    ep = life(component(count=1))
+    (copy,) = ep.copies()
+    ep.default = LOADING
+    ep.servers[copy.instance_id] = EXITED
+    ep.step(2, seconds=0.1)
+    ep.instances = tuple(
+        replace(one, state=State.DRAINING, draining_s=ep.now_s, drain_ordered=True)
+        if one.instance_id == copy.host
+        else one
+        for one in ep.instances
+    )
+    ep.plan()
+    hosts = {one.host for one in ep.copies(State.STARTING)}
+    assert copy.host not in hosts
+    assert len(hosts) == 1
+
+
 def test_copies_that_fit_nowhere_else_hold_their_host():
     ep = life(component(count=2, pending=specification(devices=2)))
     (active,) = ep.endpoint.active.variants

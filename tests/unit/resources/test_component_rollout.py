@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from warmroute.resources.component_rollout import check_policy, next_shares, rollout_of
@@ -102,6 +104,16 @@ def test_the_last_batch_bakes_too_and_then_it_is_done():
 
 def test_with_no_copies_there_is_nothing_to_roll():
     assert step(ComponentRollout(batch=1), old=0, new=0, count=0).done
+
+
+def test_an_update_to_more_copies_starts_no_more_old_ones():
+    rollout = ComponentRollout(batch=2, old_max=2)
+    first = step(rollout, old=2, new=0)
+    assert (first.old, first.new) == (2, 2)
+    further = step(first.rollout, old=2, new=2)
+    assert (further.old, further.new) == (2, 4)
+    back = step(replace(rollout, back=True, back_batch=4), old=2, new=1)
+    assert back.old == 4
 
 
 def test_a_rollback_brings_the_old_ones_back_in_batches():

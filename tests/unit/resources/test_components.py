@@ -207,6 +207,7 @@ def test_both_kinds_of_update_in_one_call(carrying):
         DeploymentConfig=rolling,
     )
     assert (record.count, record.rollout.batch, record.rollout.wait_s) == (4, 2, 9.0)
+    assert record.rollout.old_max == 1
     assert record.last_policy == rolling
 
 

@@ -8,6 +8,7 @@ from warmroute.resources.copies import (
     advance_copies,
     come_back,
     leave,
+    lost_copies,
     new_copy,
     order_of_leaving,
     successor,
@@ -104,6 +105,14 @@ def test_a_copy_that_is_never_ready_is_given_up_by_its_own_time():
     _, (failed,) = advanced(copy(not_before_s=50.0), now_s=150.0, observed={"c-1": LOADING})
     assert failed.fatal
     assert "It was not ready after 100 s" in failed.reason
+
+
+def test_a_change_waits_for_a_sick_copy_no_longer_than_for_one_that_starts():
+    sick = copy(in_service_s=5.0)
+    changing = replace(component(), modified_s=50.0)
+    assert lost_copies(changing, [sick], 149.0) == []
+    (one,) = lost_copies(changing, [sick, copy(2), copy(3, state=State.IN_SERVICE, in_service_s=5.0)], 150.0)
+    assert (one.record, one.fatal) == (sick, True)
 
 
 def test_only_copies_that_serve_drain():
