@@ -35,6 +35,10 @@ class Totals:
         """Take a router's newest totals in place of its last ones."""
         self._last[router] = counters
 
+    def heard(self) -> frozenset[Router]:
+        """Return the router processes whose totals are in the sums; one that was replaced is not."""
+        return frozenset(self._last)
+
     def values(self, gauges: frozenset[str]) -> Mapping[Key, float]:
         """Return the sum of every value.
 

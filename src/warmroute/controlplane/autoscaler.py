@@ -90,7 +90,9 @@ class Autoscaler:
         while True:
             try:
                 meter.look(fleet())
-                passed = int((self._clock.wall_s() - next_s) // WINDOW_S) + 1
+                now_s = self._clock.wall_s()
+                next_s = min(next_s, now_s + WINDOW_S)  # also after a clock was set back
+                passed = int((now_s - next_s) // WINDOW_S) + 1
                 next_s += max(0, passed) * WINDOW_S
                 for _ in range(min(passed, LATE_WINDOWS_MAX)):
                     meter.close_window()

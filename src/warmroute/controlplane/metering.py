@@ -1,7 +1,8 @@
 """From what routers count to the windows of metrics that alarms read.
 
 A router tells its totals about once a second. Gauges are looked at once a second; totals when a window of
-ten seconds ends, for how much they have grown in it.
+ten seconds ends, for how much they have grown in it. A window in which a router process was heard for the
+first time is without counts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,10 @@ _LATENCIES: Final = {
 
 class Counted(Protocol):
     """What the routers counted, over all of them and all that were before them."""
+
+    def heard(self) -> frozenset[tuple[str, int]]:
+        """Return name and process id of the routers that are in the sums."""
+        ...
 
     def values(self, gauges: frozenset[str]) -> Mapping[Key, float]:
         """Return the sum of every value; of gauges, over the connected routers only."""
@@ -79,6 +84,7 @@ class Meter:
         self._components: dict[str, _Group] = {}
         self._values: Mapping[Key, float] | None = None
         self._histograms: Mapping[Key, Histogram] = {}
+        self._heard: frozenset[tuple[str, int]] = frozenset()
 
     def look(self, fleet: Fleet | None) -> None:
         """Look at what is in service, and how much is under way on it."""
@@ -98,10 +104,12 @@ class Meter:
     def close_window(self) -> None:
         """Take in how much the totals have grown, and begin the next window."""
         values, histograms = dict(self._counted.values(_GAUGES)), dict(self._counted.histograms())
-        if self._values is not None:
+        heard = self._counted.heard()
+        # The totals of a router that this process had not heard before may be those of a day.
+        if self._values is not None and heard <= self._heard:
             self._count(values, self._values)
             self._time(histograms, self._histograms)
-        self._values, self._histograms = values, histograms
+        self._values, self._histograms, self._heard = values, histograms, heard
         self._windows.roll()
 
     # --- Who is where ----------------------------------------------------------------------------

@@ -52,3 +52,14 @@ def test_a_router_started_anew_counts_on_from_its_predecessor():
     totals.came(("r0", 3))
     assert totals.values(frozenset({"g"})) == {TOTAL: 3.0}
     assert totals.histograms() == {HISTOGRAM: ((2, 0), 1.0)}
+
+
+def test_it_says_which_processes_are_in_the_sums():
+    totals = Totals()
+    totals.came(("router-0", 1))
+    assert totals.heard() == frozenset()
+    totals.take(("router-0", 1), Counters())
+    totals.gone(("router-0", 1))
+    assert totals.heard() == {("router-0", 1)}
+    totals.came(("router-0", 2))
+    assert totals.heard() == frozenset()

@@ -462,6 +462,10 @@ def test_after_a_long_pause_windows_are_closed_but_not_without_end(world):
     assert loop(world, [10_000.0, 1.0]).windows == LATE_WINDOWS_MAX
 
 
+def test_a_clock_that_is_set_back_stops_nothing(world):
+    assert loop(world, [-3600.0] + [1.0] * 20).windows == 2
+
+
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ZeroDivisionError()])
 def test_it_outlives_what_goes_wrong(world, error, caplog):
     world.api.register(least=2, most=4)

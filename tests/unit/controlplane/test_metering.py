@@ -167,13 +167,29 @@ def test_latencies_are_in_microseconds(bench):
     assert bench.read("FirstByteLatency", Statistic.AVERAGE)[0] == pytest.approx(500.0)
 
 
+def test_a_router_that_comes_late_does_not_bring_its_history_as_a_burst(bench):
+    now, name = fleet(target("i-1")), catalogue.MODEL_INVOCATIONS.name
+    bench.tell((name, served(), 10.0))
+    bench.meter.look(now)
+    bench.meter.close_window()
+    late = ("router-1", 2)
+    for total in (1_000_000.0, 1_000_003.0):
+        bench.totals.came(late)
+        bench.totals.take(late, Counters(((name, served(), total),)))
+        bench.meter.look(now)
+        bench.meter.close_window()
+    assert bench.read("Invocations", count=2) == (3.0, None)
+
+
 def test_a_router_started_anew_takes_nothing_back(bench):
     now, name = fleet(target("i-1")), catalogue.MODEL_INVOCATIONS.name
     bench.tell((name, served(), 10.0))
     bench.meter.look(now)
     bench.meter.close_window()
-    bench.totals.came(("router-0", 2))
-    bench.totals.take(("router-0", 2), Counters(((name, served(), 3.0),)))
-    bench.meter.look(now)
-    bench.meter.close_window()
-    assert bench.read("Invocations") == (3.0,)
+    again = ("router-0", 2)
+    bench.totals.came(again)
+    for total in (3.0, 5.0):
+        bench.totals.take(again, Counters(((name, served(), total),)))
+        bench.meter.look(now)
+        bench.meter.close_window()
+    assert bench.read("Invocations", count=2) == (2.0, None)
