@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -58,10 +57,6 @@ class _Commands(click.Group):
             _fail(str(error))
         except (click.Abort, KeyboardInterrupt):
             sys.exit(EXIT_INTERRUPTED)
-        except BrokenPipeError:
-            # Whoever read has read enough, as head does; what is left has nowhere to go.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         sys.exit(result if isinstance(result, int) else 0)
 
 

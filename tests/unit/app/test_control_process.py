@@ -172,6 +172,48 @@ def test_the_api_and_the_pages_of_the_admin_port(tmp_path, caplog):
     assert "CreateEndpoint ep (config c) by ann" in caplog.text
 
 
+def test_an_operator_sees_the_requests_in_flight_over_all_routers(tmp_path):
+    async def test():
+        async with Control(tmp_path) as control:
+            await control.create()
+            instance = next(iter(await control.provider.list())).instance_id
+            labels = (("endpoint", "ep"), ("variant", "v"), ("target", instance))
+            clients = [
+                FleetClient(
+                    path=control.options.stream_path,
+                    router=name,
+                    fleet_path=str(tmp_path / f"{name}.json"),
+                    on_fleet=lambda _: None,
+                )
+                for name in ("r0", "r1")
+            ]
+            connected = [asyncio.ensure_future(client.run()) for client in clients]
+            async with asyncio.timeout(10):
+                while await in_flight(control, instance) != 5:
+                    for client, count in zip(clients, (2.0, 3.0), strict=True):
+                        client.counters(Counters(values=(("warmroute_in_flight", labels, count),)))
+            for task in connected:
+                task.cancel()
+            await asyncio.gather(*connected, return_exceptions=True)
+
+    asyncio.run(test())
+
+
+async def in_flight(control, instance):
+    """Return what the operator's API says of an instance's requests."""
+    status, data = await asyncio.to_thread(
+        ask,
+        UnixConnection(control.options.control_path),
+        "POST",
+        "/",
+        json.dumps({"EndpointName": "ep"}),
+        **{"X-Amz-Target": "Warmroute.DescribeEndpoint"},
+    )
+    assert status == 200, data
+    (found,) = [one for one in json.loads(data)["Instances"] if one["InstanceId"] == instance]
+    return found.get("InFlight")
+
+
 def test_healthz_fails_when_nothing_is_reconciled_any_more(tmp_path, monkeypatch):
     monkeypatch.setattr("warmroute.app.control_process.STUCK_S", -1.0)
 
