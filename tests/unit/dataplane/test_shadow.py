@@ -14,7 +14,8 @@ from warmroute.dataplane.dialects import Native
 from warmroute.dataplane.plan import Plan
 from warmroute.dataplane.shadow import Shadows
 from warmroute.dataplane.telling import Place
-from warmroute.routing.router import Router
+from warmroute.routing.log import Decided, asked_of
+from warmroute.routing.recorder import RecordedRouter
 from warmroute.wire import invocation
 from warmroute.wire.headers import Headers
 
@@ -64,7 +65,8 @@ class Bench:
     def __init__(
         self, *, share=1.0, routing=RANDOM, production=RANDOM, targets=1, native=NativeMapping.INVOCATIONS
     ):
-        self.router = Router(Random(1))
+        self.lines = []
+        self.router = RecordedRouter(Random(1), lambda line: self.lines.append(line) or True)
         self.upstreams, self.observer, self.clock = Upstreams(), FakeObserver(), Clock()
         self.desk = Desk(
             router=self.router, upstreams=self.upstreams, observer=self.observer, clock=self.clock,
@@ -235,11 +237,9 @@ def test_a_body_that_fits_no_route_is_dropped():
 
 def asked(bench, **more):
     """Return what routing was asked for the copy."""
-    seen = []
-    decide = bench.router.decide
-    bench.router.decide = lambda book, request, *rest: seen.append(request) or decide(book, request, *rest)
     bench.copy(**more)
-    return seen[0]
+    (line,) = (line for line in bench.lines if isinstance(line, Decided))
+    return asked_of(line)
 
 
 def test_a_strategy_that_makes_no_key_is_asked_for_none():
