@@ -13,9 +13,7 @@ from warmroute.resources.scaling_records import ScalingPolicyRecord
 NOW_S = 10_000.0
 SINCE = (None, 0.5, 100.0, 299.5, 400.0)
 """Seconds since a policy scaled: never, within a short cooldown, a long one, the default one, none."""
-VALUES = [
-    (value - 3.0, value, value + 8.0) for value in (-20.0, -1.0, 0.0, 0.5, 1.0, 2.0, 6.0, 7.0, 30.0, 70.0)
-]
+VALUES = [(value - 3.0, value, value + 8.0) for value in (-20.0, -1.0, 0.5, 2.0, 6.0, 30.0)]
 CAPACITIES = (4, 9)
 
 
