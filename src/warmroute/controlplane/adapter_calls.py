@@ -299,7 +299,10 @@ class AdapterCalls:
         self._refusals = {key: why for key, why in self._refusals.items() if key[0] in names or key in known}
         self._unclear = {key: times for key, times in self._unclear.items() if key in known}
         self._fetch_again_s = {key: time_s for key, time_s in self._fetch_again_s.items() if key in known}
-        self._failures = {at: one for at, one in self._failures.items() if at[1] in names}
+        long_ago_s = self._clock.wall_s() - limits.ADAPTER_AGAIN_S_MAX
+        self._failures = {
+            at: one for at, one in self._failures.items() if at[1] in names and one.until_s > long_ago_s
+        }
         self._known = frozenset(known)
 
     async def _call(self, call: Call) -> None:

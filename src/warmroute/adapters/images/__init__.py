@@ -1,7 +1,7 @@
 """Images that come with warmroute: launch templates for model servers it can start by itself."""
 
 from warmroute.core.fleet import NativeMapping
-from warmroute.core.machines import Image
+from warmroute.core.machines import AdapterRoutes, Image
 
 LLAMA_CPP = "warmroute/llama.cpp"
 
@@ -26,5 +26,6 @@ def built_in_images() -> dict[str, Image]:
         health_path="/health",
         native=NativeMapping.OPENAI,
         startup_s_max=120.0,
+        adapters=AdapterRoutes.LLAMA_CPP,
     )
     return {llama_cpp.name: llama_cpp}
