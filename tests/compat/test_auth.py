@@ -102,6 +102,25 @@ def client(server, service, *, region=REGION, key_id=KEY_ID, secret=SECRET, **mo
 # --- SigV4 ----------------------------------------------------------------------------------
 
 
+def test_application_auto_scaling_is_signed_for_its_own_service(server):
+    scaling = client(server, "application-autoscaling")
+    assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"] == []
+    scaling.close()
+
+    # The same call, signed as SageMaker's are.
+    wrong = client(server, "application-autoscaling")
+    wrong.meta.events.register(
+        "choose-signer.application-autoscaling.*",
+        lambda context, **_: context.update({"signing": {"signing_name": "sagemaker"}}),
+    )
+    with pytest.raises(ClientError) as refused:
+        wrong.describe_scalable_targets(ServiceNamespace="sagemaker")
+    error = refused.value.response["Error"]
+    assert error["Code"] == "InvalidSignatureException"
+    assert "correct service: 'application-autoscaling', not 'sagemaker'" in error["Message"]
+    wrong.close()
+
+
 def test_boto3_is_let_in_everywhere(server):
     runtime, control = client(server, "sagemaker-runtime"), client(server, "sagemaker")
     body = json.dumps({"messages": MESSAGES}).encode()
