@@ -197,6 +197,7 @@ def test_prune_takes_only_what_this_file_made(person):
     person.file.write_text("")
     assert "Nothing to do" in person("apply", "fleet.toml", "--dry-run")
     shown = person("apply", "fleet.toml", "--prune", "--yes")
+    assert "- delete  scalable target endpoint/chat/variant/AllTraffic" in shown
     assert "- delete  endpoint chat" in shown
     assert person("endpoints", "list") == "There are no endpoints.\n"
     assert [one["ModelName"] for one in person.document("models", "list")["Models"]] == ["kept"]

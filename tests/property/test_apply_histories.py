@@ -54,13 +54,19 @@ class FakeServer(Api):
         if operation.startswith("Describe"):
             listed = operation.removeprefix("Describe")
             return {listed: list(self.scaling[listed].values())}
+        if operation == "ListTagsForResource":
+            return {"Tags": self.tags[members["ResourceARN"]]}
         if operation == "DeregisterScalableTarget":
             for kept in self.scaling.values():
                 for key in [key for key in kept if key[0] == members["ResourceId"]]:
                     del kept[key]
             return {}
         listed, identity = SCALING[operation]
-        self.scaling[listed][tuple(members[name] for name in identity)] = members | {"CreationTime": 1.0}
+        own = {"CreationTime": 1.0}
+        if listed == "ScalableTargets":
+            arn = own["ScalableTargetARN"] = f"arn:{members['ResourceId']}"
+            self.tags.setdefault(arn, {}).update(members.pop("Tags", {}))
+        self.scaling[listed][tuple(members[name] for name in identity)] = members | own
         return {}
 
     def one(self, verb, kind, members):
@@ -203,5 +209,9 @@ def test_every_file_is_applied_once_and_takes_nothing_of_others(history):
             named = {one["EndpointName"] for one in wanted.endpoints}
             left = {name for kind, name in after.get(wanted.name, set()) if kind == "Endpoint"}
             assert left <= named
+            scaled = {one["ResourceId"] for one in wanted.targets}
+            for target in server.scaling["ScalableTargets"].values():
+                ours = server.tags[target["ScalableTargetARN"]].get(MARK) == wanted.name
+                assert target["ResourceId"] in scaled or not ours
     used = {one["EndpointConfigName"] for one in server.kept["Endpoint"].values()}
     assert used <= set(server.kept["EndpointConfig"]), "no endpoint has lost its configuration"

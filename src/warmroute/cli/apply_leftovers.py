@@ -32,6 +32,7 @@ def plan_prune(wanted: Wanted, present: Present) -> Iterator[Change]:
         wanted: What the file describes.
         present: With everything of the server, not only what the file names.
     """
+    yield from _targets(wanted, present)
     components = {one["InferenceComponentName"] for one in wanted.components}
     gone = [
         document
@@ -40,7 +41,6 @@ def plan_prune(wanted: Wanted, present: Present) -> Iterator[Change]:
     ]
     for document in sorted(gone, key=lambda one: not base_of(one)):  # adapters before their bases
         name = document["InferenceComponentName"]
-        yield from _scaling_of(f"inference-component/{name}", present)
         steps = (
             Call("DeleteInferenceComponent", {"InferenceComponentName": name}),
             Follow("component", name, deleted=True),
@@ -53,7 +53,6 @@ def plan_prune(wanted: Wanted, present: Present) -> Iterator[Change]:
         if name not in endpoints and _is_ours(document["Endpoint"]["EndpointArn"], wanted, present)
     ]
     for name in pruned:
-        yield from _scaling_of(f"endpoint/{name}/", present)
         steps = (Call("DeleteEndpoint", {"EndpointName": name}), Follow("endpoint", name, deleted=True))
         yield _delete("endpoint", name, steps)
     for name, document in present.configs.items():
@@ -74,20 +73,37 @@ def _is_ours(arn: str, wanted: Wanted, present: Present) -> bool:
     return present.tags.get(arn, {}).get(MARK) == wanted.name
 
 
-def _scaling_of(prefix: str, present: Present) -> Iterator[Change]:
+def _targets(wanted: Wanted, present: Present) -> Iterator[Change]:
+    """Yield the scalable targets that go: those made by apply, and those of what goes."""
+    named = {one["ResourceId"] for one in wanted.targets}
+    going = _going(wanted, present)
     for target in present.targets:
-        if target["ResourceId"].startswith(prefix) and (
-            prefix.endswith("/") or target["ResourceId"] == prefix
-        ):
-            members = {name: target[name] for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
-            call = Call("DeregisterScalableTarget", members, AUTOSCALING)
-            yield Change(
-                Action.DELETE,
-                "scalable target",
-                target["ResourceId"],
-                note="what it scales goes",
-                steps=(call,),
-            )
+        resource = target["ResourceId"]
+        ours = _is_ours(target.get("ScalableTargetARN", ""), wanted, present)
+        if resource in named or not (ours or f"{resource}/".startswith(going)):
+            continue
+        members = {name: target[name] for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
+        call = Call("DeregisterScalableTarget", members, AUTOSCALING)
+        note = "what it scales goes" if f"{resource}/".startswith(going) else _NOT_NAMED
+        yield Change(Action.DELETE, "scalable target", resource, note=note, steps=(call,))
+
+
+def _going(wanted: Wanted, present: Present) -> tuple[str, ...]:
+    """Return how the resource ids of what is pruned begin."""
+    components = {one["InferenceComponentName"] for one in wanted.components}
+    endpoints = {one["EndpointName"] for one in wanted.endpoints}
+    return (
+        *(
+            f"inference-component/{name}/"
+            for name, one in present.components.items()
+            if name not in components and _is_ours(one["InferenceComponentArn"], wanted, present)
+        ),
+        *(
+            f"endpoint/{name}/"
+            for name, one in present.endpoints.items()
+            if name not in endpoints and _is_ours(one["Endpoint"]["EndpointArn"], wanted, present)
+        ),
+    )
 
 
 def _delete(kind: str, name: str, steps: tuple[Call | Follow, ...]) -> Change:

@@ -76,7 +76,7 @@ def look(api: Api, wanted: Wanted, *, everything: bool) -> Present:
         targets=targets,
         policies=policies,
         actions=actions,
-        tags={arn: _tags(api, arn) for arn in arns},
+        tags={arn: _tags(api, arn) for arn in arns} | (_tags_of_targets(api, targets) if everything else {}),
         config_users=users,
     )
 
@@ -162,6 +162,14 @@ def _scaling(api: Api) -> tuple[tuple[JsonObject, ...], ...]:
 
 def _tags(api: Api, arn: str) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in api.pages("ListTags", "Tags", {"ResourceArn": arn})}
+
+
+def _tags_of_targets(api: Api, targets: Iterable[JsonObject]) -> dict[str, dict[str, str]]:
+    arns = [one["ScalableTargetARN"] for one in targets if "ScalableTargetARN" in one]
+    operation = "ListTagsForResource"
+    return {
+        arn: api.call_service(AUTOSCALING, operation, {"ResourceARN": arn}).get("Tags", {}) for arn in arns
+    }
 
 
 def _described(names: Iterable[str], describe: Callable[[str], JsonObject]) -> dict[str, JsonObject]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from warmroute.cli.api import AUTOSCALING
-from warmroute.cli.apply_changes import Action, Call, Change, Present, without
+from warmroute.cli.apply_changes import MARK, Action, Call, Change, Present, without
 from warmroute.cli.apply_documents import differences
 from warmroute.cli.apply_file import Wanted
 
@@ -41,10 +41,11 @@ def plan_scaling(wanted: Wanted, present: Present) -> Iterator[Change]:
             known = {tuple(one.get(member) for member in identity): one for one in have}
             name = " ".join(filter(None, (entry["ResourceId"], entry.get(named, "") if named else "")))
             call = Call(operation, entry, AUTOSCALING)
+            tagged = entry | {"Tags": {**entry.get("Tags", {}), MARK: wanted.name}} if not named else entry
             old = known.get(tuple(entry.get(member) for member in identity))
             if old is None:
                 found = differences({}, without(entry, *_DERIVED))
-                yield Change(Action.CREATE, kind, name, found, steps=(call,))
+                yield Change(Action.CREATE, kind, name, found, steps=(Call(operation, tagged, AUTOSCALING),))
                 continue
             found = differences(without(old, *_DERIVED), without(entry, *_DERIVED), defaults=DEFAULTS)
             if found:

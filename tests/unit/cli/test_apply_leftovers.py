@@ -59,27 +59,40 @@ def everything():
     tags[other["InferenceComponentArn"]] = {MARK: "another"}
     configs = {"gone-1": {MARK: "set", OWNER: "gone"}, "chat-1": OURS}
     tags |= {config(name)["EndpointConfigArn"]: found for name, found in configs.items()}
-    resources = ("endpoint/gone/variant/v", "endpoint/gone2/variant/v", "inference-component/base")
+    resources = (
+        "endpoint/gone/variant/v",
+        "endpoint/gone2/variant/v",
+        "inference-component/base",
+        "inference-component/base2",
+        "endpoint/chat/variant/v",
+        "endpoint/chat/variant/named",
+    )
+    tags |= {f"arn:{resource}": {MARK: "set"} for resource in resources[4:]}
     target = {"ServiceNamespace": "sagemaker", "ScalableDimension": "d"}
     return Present(
         models=models,
         endpoints=endpoints,
         components={one["InferenceComponentName"]: one for one in [*mine, other]},
         configs={name: config(name) for name in configs},
-        targets=tuple(target | {"ResourceId": resource} for resource in resources),
+        targets=tuple(
+            target | {"ResourceId": resource, "ScalableTargetARN": f"arn:{resource}"}
+            for resource in resources
+        ),
         tags=tags,
     )
 
 
 def test_prune_takes_what_the_set_made_and_does_not_name_and_nothing_else():
     named = {"InferenceComponentName": "named", "EndpointName": "chat"}
-    wanted = Wanted("set", models=({"ModelName": "m-named"},), endpoints=(ENDPOINT,), components=(named,))
+    scaled = {"ResourceId": "endpoint/chat/variant/named"}
+    wanted = Wanted("set", ({"ModelName": "m-named"},), (ENDPOINT,), (named,), (scaled,))
     changes = list(plan_prune(wanted, everything()))
     assert deleted(changes) == [
-        "lora",
-        "inference-component/base",
-        "base",
         "endpoint/gone/variant/v",
+        "inference-component/base",
+        "endpoint/chat/variant/v",
+        "lora",
+        "base",
         "gone",
         "gone-1",
         "m-gone",

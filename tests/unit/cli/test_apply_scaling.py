@@ -1,4 +1,4 @@
-from warmroute.cli.apply_changes import Action, Present
+from warmroute.cli.apply_changes import MARK, Action, Present
 from warmroute.cli.apply_documents import Difference
 from warmroute.cli.apply_file import Wanted
 from warmroute.cli.apply_scaling import plan_scaling
@@ -45,6 +45,8 @@ def test_what_is_not_there_is_created_targets_first():
         "endpoint/e/variant/v s",
     ]
     assert changes[1].steps[0].service == "AnyScaleFrontendService"
+    assert changes[0].steps[0].members == TARGET | {"Tags": {MARK: "set"}}
+    assert changes[1].steps[0].members == POLICY
 
 
 def test_what_is_as_it_should_be_is_left_alone():
