@@ -63,6 +63,11 @@ target_sets = st.sets(st.sampled_from(TARGETS), min_size=1)
 seeds = st.integers(0, 1000)
 
 
+def revised(name):
+    """Return a variant's name with its revision, which the router's books are kept by."""
+    return name, len(name)
+
+
 @dataclass
 class Member:
     """What the fleet says of a target."""
@@ -251,7 +256,8 @@ class History(RuleBasedStateMachine):
                    component=m.component, adapters=tuple(sorted(m.adapters)))
             for t, m in variant.targets.items()
         )  # fmt: skip
-        return Variant(VariantName(place[1]), variant.weight, variant.routing, members)
+        name, revision = revised(place[1])
+        return Variant(VariantName(name), variant.weight, variant.routing, members, revision=revision)
 
     # --- deciding -----------------------------------------------------------------------------
     @precondition(lambda self: self.model.places())
@@ -264,7 +270,7 @@ class History(RuleBasedStateMachine):
 
     def decide_once(self, place, request, tried=()):
         """Decide, and compare with what the model says; return the lease, None for a refusal."""
-        book = self.router.endpoints[place[0]].variants[place[1], 0]
+        book = self.router.endpoints[place[0]].variants[revised(place[1])]
         expected = self.expected(place, request, tried)
         decision = self.router.decide(book, request, self.now_ns, tried)
         if isinstance(expected, Refusal):
@@ -316,7 +322,7 @@ class History(RuleBasedStateMachine):
             return Refusal.SESSION_UNKNOWN
         if name in tried:
             return Refusal.ALL_TRIED
-        ready = targets[name].state is not TargetState.STARTING
+        ready = targets[name].state is not TargetState.STARTING and self.with_adapter(place, request, [name])
         if not ready or self.health_at(place, name) in ("ejected", "probing"):
             return Refusal.SESSION_UNAVAILABLE
         return [name]
@@ -410,7 +416,7 @@ class History(RuleBasedStateMachine):
         names = [v for e, v in self.model.places() if e == endpoint]
         if astray or book is None:
             name = data.draw(st.sampled_from(names), label="variant")
-            book = self.router.endpoints[endpoint].variants[name, 0]
+            book = self.router.endpoints[endpoint].variants[revised(name)]
         place = (endpoint, book.name)
         asked = self.asked(data, place)
         if pin is not None and not astray and self.model.known(pin.at):
@@ -535,7 +541,7 @@ class History(RuleBasedStateMachine):
         counted = 0
         for place in self.model.places():
             variant = self.model.variant(place)
-            rows = self.router.endpoints[place[0]].variants[place[1], 0].rows
+            rows = self.router.endpoints[place[0]].variants[revised(place[1])].rows
             assert set(variant.targets) <= set(rows)
             for name, row in rows.items():
                 assert row.in_flight == self.model.load((*place, name, row.target.generation)) >= 0
@@ -553,7 +559,7 @@ class History(RuleBasedStateMachine):
                 name for name in sorted(targets) if targets[name].state is TargetState.IN_SERVICE
                 and self.model.health_of(self.model.at(place, name)).state != "ejected"
             ]  # fmt: skip
-            book = self.router.endpoints[place[0]].variants[place[1], 0]
+            book = self.router.endpoints[place[0]].variants[revised(place[1])]
             assert [row.target.target_id for row in book.candidates] == well
             for component in {"", *(member.component for member in targets.values())}:
                 for adapter in ("", *ADAPTERS):
