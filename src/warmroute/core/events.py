@@ -192,7 +192,7 @@ class Invocation(Struct, gc=False):
     attempts: int = 0
     status: int = 0
     model_status: int = 0
-    """Of the last attempt's answer; 0 without one."""
+    """Of the last attempt's answer where that is no success; 0 otherwise."""
     outcome: str = ""
     """``completed``, ``failed``, ``cancelled`` or ``rejected``."""
     problem: str = ""

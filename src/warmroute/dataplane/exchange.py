@@ -166,7 +166,9 @@ class Exchange:
         desk = self._desk
         now_ns = desk.clock.now_ns()
         self._wait(now_ns, desk.chunk_idle_ns)
-        self._status = self.record.model_status = status
+        self._status = status
+        if status >= 300:
+            self.record.model_status = status
         self._fields = fields
         dialect = self._plan.dialect
         if status >= 300 and not dialect.relays_error(status):

@@ -1,25 +1,26 @@
 """What an invocation names: an endpoint, a variant of it, and on some endpoints an inference component."""
 
-from msgspec import Struct
-
 from warmroute.core.errors import Failure, Problem
 from warmroute.routing.books import EndpointBook, VariantBook
 from warmroute.routing.router import Router
 from warmroute.wire import texts
 
 
-class Found(Struct, gc=False):
-    """What was named. Not frozen: one is built per request.
+class Found:
+    """What was named. A plain class: one is built per request, and compiled it costs next to nothing.
 
-    Attributes:
+    Args:
         book: The variant that serves it.
         component: The inference component whose copies serve it, or ``""``.
         adapter: The LoRA adapter on them, or ``""``.
     """
 
-    book: VariantBook
-    component: str = ""
-    adapter: str = ""
+    __slots__ = ("adapter", "book", "component")
+
+    def __init__(self, book: VariantBook, component: str = "", adapter: str = "") -> None:
+        self.book = book
+        self.component = component
+        self.adapter = adapter
 
 
 def find(

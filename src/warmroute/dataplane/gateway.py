@@ -263,8 +263,9 @@ class Gateway:
         record.endpoint = book.endpoint
         record.variant = book.name
         asked = plan.request
-        record.component = asked.component
-        record.adapter = asked.adapter
+        if asked.component:
+            record.component = asked.component
+            record.adapter = asked.adapter
         exchange = Exchange(
             desk=self._desk,
             book=book,
@@ -274,7 +275,7 @@ class Gateway:
             keep_alive=request.keep_alive,
             chunks_allowed=request.chunks_allowed,
         )
-        if asked.adapter:
+        if record.adapter:
             plan.adapter_loaded = not is_cold(book, asked.component, asked.adapter)
             if not plan.adapter_loaded and (wait := self.waits.begin(exchange, book, plan)) is not None:
                 plan.adapter_loaded = True

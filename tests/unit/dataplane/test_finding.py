@@ -3,7 +3,7 @@ import pytest
 from tests.unit.dataplane.conftest import Bench, target
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.fleet import Component, Endpoint, Fleet, Routing, Variant
-from warmroute.dataplane.finding import Found, find, invocable
+from warmroute.dataplane.finding import find, invocable
 
 COMPONENTS = (Component("base"), Component("idle"), Component("lora", "base"))
 
@@ -42,7 +42,12 @@ def found(router, name, component=None, target_variant=None, session=""):
 
 
 def test_an_endpoint_of_one_model_is_found_without_a_component(router):
-    assert found(router, "llm") == Found(router.endpoints["llm"].named("AllTraffic")[0], "", "")
+    answer = found(router, "llm")
+    assert (answer.book, answer.component, answer.adapter) == (
+        router.endpoints["llm"].named("AllTraffic")[0],
+        "",
+        "",
+    )
 
 
 @pytest.mark.parametrize(
