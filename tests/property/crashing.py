@@ -98,6 +98,13 @@ class Status(msgspec.Struct):
     name: str
     status: str
     endpoint: str = ""
+    last_policy: dict | None = None
+
+
+class Instance(msgspec.Struct):
+    endpoint: str
+    state: str
+    component: str = ""
 
 
 class CrashingStore(MemoryStore):
@@ -115,7 +122,7 @@ class CrashingStore(MemoryStore):
         with super().transaction() as transaction:
             yield transaction
             self.faults.point("a transaction, before its commit")
-        self.watch.committed(self._content.resources)
+        self.watch.committed(self._content.resources, self._content.instances)
         self.faults.point("a transaction, after its commit")
 
     def content(self):
@@ -289,8 +296,11 @@ class Watch:
         self.disturbed = set()
         """Endpoints that lost a server by itself: for them a fleet may be empty for a while."""
         self.moves = set()
+        self.before_update = {}
+        self.kept = 0
+        """Instances that served before an update that failed, and after."""
 
-    def committed(self, resources):
+    def committed(self, resources, instances):
         now = {}
         for (kind, name), document in resources.items():
             if kind in (Kind.ENDPOINT, Kind.INFERENCE_COMPONENT):
@@ -301,6 +311,8 @@ class Watch:
                 continue
             after = msgspec.json.decode(now[key], type=Status) if key in now else None
             self._moved(key, before[1] if before is not None else None, after, now)
+            if key[0] is Kind.ENDPOINT and after is not None:
+                self._rolled_back(before[1].status if before is not None else None, after, instances)
             if after is None:
                 del self.statuses[key]
             else:
@@ -332,6 +344,17 @@ class Watch:
             moves = COMPONENT_MOVES[ComponentStatus(old)]
             assert ComponentStatus(new) in moves, f"component {name}: {old} -> {new}"
 
+    def _rolled_back(self, old, endpoint, instances):
+        """What served before an update that failed serves after it, the very same instances."""
+        name, new = endpoint.name, endpoint.status
+        if new == E.UPDATING and old != E.UPDATING:
+            rolling = (endpoint.last_policy or {}).get("RollingUpdatePolicy")
+            self.before_update[name] = set() if rolling else serving_of(name, instances)
+        elif (old, new) == (E.ROLLING_BACK, E.IN_SERVICE) and name not in self.disturbed:
+            lost = self.before_update[name] - serving_of(name, instances)
+            assert not lost, f"{name} is rolled back and has lost {lost}"
+            self.kept += len(self.before_update[name])
+
     def published(self, fleet, last):
         assert last is None or fleet.version > last.version, (fleet.version, last.version)
         for endpoint in fleet.endpoints:
@@ -350,6 +373,16 @@ class Watch:
                     f"{endpoint.name} is {status}, and nothing serves {name} in fleet {fleet.version}: "
                     f"{revisions}"
                 )
+
+
+def serving_of(endpoint, instances):
+    """Return the instances of an endpoint in service, copies left out, by id."""
+    found = set()
+    for instance_id, document in instances.items():
+        record = msgspec.json.decode(document, type=Instance)
+        if record.endpoint == endpoint and record.state == "in_service" and not record.component:
+            found.add(instance_id)
+    return found
 
 
 class HandClock:

@@ -70,17 +70,19 @@ class Caller:
         for name, image in (("m", "img"), ("m-2", "img"), ("bad", self.choice.choice(["never", "exits"]))):
             container = {"Image": image, "Environment": {"N": name}}
             yield "CreateModel", {"ModelName": name, "PrimaryContainer": container}
-        for _ in range(4):
-            yield self._config(None)
+        for number in range(5):
+            yield self._config(None, model={0: "m", 1: "m", 2: "bad"}.get(number))
         for number in range(2):
             yield self._config(None, carrying=True, name=f"carrying-{number}")
 
-    def _config(self, tables, *, carrying=False, name=None):
+    def _config(self, tables, *, carrying=False, name=None, model=None):
         self.configs += name is None
         name = name or f"c{self.configs}"
         variants = [self._variant("v", carrying)]
+        if model is not None:
+            variants[0]["ModelName"] = model
         if self.choice.random() < 0.25:
-            variants.append(self._variant("w", carrying))
+            variants.append(self._variant("w", carrying) | ({} if model is None else {"ModelName": "m"}))
         request = {"EndpointConfigName": name, "ProductionVariants": variants}
         if not carrying and len(variants) == 1 and self.choice.random() < 0.2:
             request["ShadowProductionVariants"] = [self._variant("s", False)]
@@ -106,9 +108,11 @@ class Caller:
             variant["InitialVariantWeight"] = self.choice.choice([1.0, 0.5])
         return variant
 
-    def _config_name(self, *, carrying):
+    def _config_name(self, *, carrying, good=False):
         if carrying:
             return f"carrying-{self.choice.randrange(2)}"
+        if good:
+            return f"c{self.choice.randint(1, 2)}"
         return f"c{self.choice.randint(1, max(self.configs, 1))}"
 
     def _endpoint(self, tables):
@@ -121,7 +125,8 @@ class Caller:
         if not missing and self.choice.random() < 0.8:
             return self._update(tables)
         name = self.choice.choice(missing or ENDPOINTS)
-        config = self._config_name(carrying=self.choice.random() < (0.9 if self.carrying else 0.1))
+        carrying = self.choice.random() < (0.9 if self.carrying else 0.1)
+        config = self._config_name(carrying=carrying, good=self.choice.random() < 0.8)
         return "CreateEndpoint", {"EndpointName": name, "EndpointConfigName": config}
 
     def _update(self, tables):
@@ -132,6 +137,8 @@ class Caller:
         if self.choice.random() < 0.05:
             carrying = not carrying
         request = {"EndpointName": name, "EndpointConfigName": self._config_name(carrying=carrying)}
+        if not carrying and self.choice.random() < 0.3:
+            request["EndpointConfigName"] = "c3"  # the one with the bad model
         policy = self.choice.choice([None, *POLICIES])
         if policy is not None:
             watched = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "alarm"}]}}
@@ -366,7 +373,7 @@ async def sequence(plane):
         with plane.store.look() as tables:
             operation, request = caller.request(tables)
         await plane.alive(call(plane, operation, request))
-        for _ in range(choice.choice([0, 1, 2, 4, 8])):
+        for _ in range(choice.choice([0, 1, 2, 4, 8, 12])):
             await plane.alive(plane.step(choice.choice([0.1, 1.1, 1.1, 6.0])))
             if choice.random() < 0.3:
                 plane.provider.come_up()
@@ -565,15 +572,17 @@ def test_whatever_is_killed_when_nothing_half_made_stays(schema, seeds):
 
 
 def test_the_sequences_reach_what_they_are_about(schema):
-    moves, carried_out, crashes, loaded = set(), set(), 0, 0
+    moves, carried_out, crashes, loaded, kept = set(), set(), 0, 0, 0
     for seed in range(1000, 1040):
         plane = run_one(schema, seed)
         moves |= plane.watch.moves
         carried_out |= plane.carried_out
         crashes += plane.crashes
+        kept += plane.watch.kept
         loaded += sum(verb == "load" for verb, _, _ in plane.engines.calls)
     assert crashes > 200
     assert loaded > 10
+    assert kept > 3
     assert carried_out >= {
         "CreateEndpoint", "UpdateEndpoint", "UpdateEndpointWeightsAndCapacities", "DeleteEndpoint",
         "CreateInferenceComponent", "UpdateInferenceComponent", "UpdateInferenceComponentRuntimeConfig",
