@@ -70,7 +70,7 @@ def served_part(model: Mapping[str, Any], rows: Mapping[str, Structure], operati
 
 
 def _section(model: Mapping[str, Any], operation: str, row: Structure) -> str:
-    lines = [f"\n### {operation}\n", "| member | | |", "|---|---|---|"]
+    lines = [f"\n### {operation}\n", "| member | treatment | notes |", "|---|---|---|"]
     shape = model["operations"][operation]["input"]["shape"]
     lines += _Rows(model).of(row, shape, "")
     return "\n".join(lines) + "\n"

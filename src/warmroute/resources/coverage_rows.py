@@ -21,8 +21,8 @@ _S3_SOURCE = structure(
     honoured=("S3Uri",),
     stored=("S3DataType", "CompressionType", "ModelAccessConfig", "ETag", "ManifestEtag"),
     refused={
-        "HubAccessConfig": "Give the model's S3Uri; there is no model hub.",
-        "ManifestS3Uri": "Give the model's own S3Uri.",
+        "HubAccessConfig": "There is no model hub; give the model's own S3Uri.",
+        "ManifestS3Uri": "Manifests are not read; give the model's own S3Uri.",
     },
     notes={"S3Uri": "`file://` is allowed beside `s3://` and `https://`"},
 )
@@ -30,8 +30,8 @@ CONTAINER: Final = structure(
     honoured=("Image", "ModelDataUrl", "ModelDataSource", "Environment", "Mode"),
     stored=("ContainerHostname", "ImageConfig", "MultiModelConfig", "ContainerMetricsConfig"),
     refused={
-        "ModelPackageName": "Name the image in Image and the model in ModelDataUrl.",
-        "AdditionalModelDataSources": "Put everything the server needs where ModelDataUrl points.",
+        "ModelPackageName": "There are no model packages; give Image and ModelDataUrl.",
+        "AdditionalModelDataSources": "A server gets one location; put all it needs where ModelDataUrl points.",
         "InferenceSpecificationName": "It chooses within a model package, and those are not supported.",
     },
     notes={
@@ -76,7 +76,7 @@ VARIANT: Final = structure(
         "VariantInstanceProvisionTimeoutInSeconds", "VolumeSizeInGB",
     ),
     refused={
-        "ServerlessConfig": "Give InstanceType and InitialInstanceCount.",
+        "ServerlessConfig": "Variants have instances; give InstanceType and InitialInstanceCount.",
         "AcceleratorPartitionLayouts": "Declare an instance type for the partition in the settings.",
     },
     notes={
@@ -110,9 +110,9 @@ _CONFIG = structure(
     ),
     stored=("KmsKeyId", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation", "MetricsConfig"),
     refused={
-        "AsyncInferenceConfig": "Invoke the endpoint in real time or as a response stream.",
-        "ExplainerConfig": "Leave it out.",
-        "CrossRegionTrafficConfig": "Leave it out.",
+        "AsyncInferenceConfig": "Nothing is queued or written to S3; invoke in real time or as a stream.",
+        "ExplainerConfig": "Nothing explains answers here; leave it out.",
+        "CrossRegionTrafficConfig": "There is one Region; leave it out.",
     },
     notes={"ShadowProductionVariants": "one, beside one production variant"},
     inside={
@@ -243,7 +243,7 @@ COVERAGE: Final[Mapping[str, Structure]] = {
                 noun="variant",
                 named_by="VariantName",
                 honoured=("VariantName", "DesiredWeight", "DesiredInstanceCount"),
-                refused={"ServerlessUpdateConfig": "Give DesiredInstanceCount."},
+                refused={"ServerlessUpdateConfig": "No variant is serverless; give DesiredInstanceCount."},
             )
         },
     ),

@@ -90,7 +90,7 @@ SCALING_COVERAGE: Final[Mapping[str, Structure]] = {
             "TargetTrackingScalingPolicyConfiguration",
         ),
         refused={
-            "PredictiveScalingPolicyConfiguration": "Use target tracking, step scaling or scheduled actions."
+            "PredictiveScalingPolicyConfiguration": "Nothing predicts load; use another type or scheduled actions."
         },
         notes=_NAMESPACE | {"PolicyType": "PredictiveScaling is refused"},
         inside={

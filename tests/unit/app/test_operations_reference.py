@@ -37,5 +37,5 @@ def test_a_member_is_shown_with_what_becomes_of_it_and_why():
     assert (
         "| `ProductionVariants[].RoutingConfig.PrefixAwareRoutingConfig.PrefixLength` | honoured |  |" in page
     )
-    assert "| `ExplainerConfig` | refused | Leave it out. |" in page
+    assert "| `ExplainerConfig` | refused | Nothing explains answers here; leave it out. |" in page
     assert "| `Containers[]` | honoured | one member only; pipelines are refused; members as those of" in page
