@@ -664,9 +664,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--name", default="stub")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--behaviour", type=json.loads, default={}, help="as JSON")
     arguments = parser.parse_args()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    with StubServer(arguments.name, port=arguments.port) as stub:
+    with StubServer(arguments.name, port=arguments.port, **arguments.behaviour) as stub:
         print(stub.url, flush=True)
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
 

@@ -11,11 +11,12 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from tests.running import wait_until
+from tests.running import command_line, descendants_of, get, wait_until
 from tests.stub_server import StubServer
 
 pytestmark = pytest.mark.process
 
+STUB = Path(__file__).parents[1] / "stub_server.py"
 ADAPTERS = [f"lora-{number}" for number in range(10)]
 LIMIT = 3
 SETTINGS = """
@@ -46,8 +47,15 @@ class Cluster:
         self.sagemaker = boto3.client("sagemaker", endpoint_url=server.url, config=config, **keys)
         self.runtime = boto3.client("sagemaker-runtime", endpoint_url=server.url, config=config, **keys)
 
-    def create(self, copies):
-        production = {"VariantName": "v", "InstanceType": "ml.four", "InitialInstanceCount": copies}
+    def create(self, copies, *, instance_type="ml.four", instances=None, image=None):
+        production = {
+            "VariantName": "v",
+            "InstanceType": instance_type,
+            "InitialInstanceCount": instances or copies,
+        }
+        container = {"Environment": {"SAGEMAKER_MAX_NUMBER_OF_ADAPTERS_IN_MEMORY": str(LIMIT)}}
+        if image is not None:
+            container["Image"] = image
         self.sagemaker.create_endpoint_config(
             EndpointConfigName="c",
             ExecutionRoleArn="arn:aws:iam::000000000000:role/any",
@@ -59,7 +67,7 @@ class Cluster:
             EndpointName="llm",
             VariantName="v",
             Specification={
-                "Container": {"Environment": {"SAGEMAKER_MAX_NUMBER_OF_ADAPTERS_IN_MEMORY": str(LIMIT)}},
+                "Container": container,
                 "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024},
             },
             RuntimeConfig={"CopyCount": copies},
@@ -260,6 +268,53 @@ def test_an_adapter_by_boto3_its_update_its_deletion_and_the_end_of_processes(cl
     with pytest.raises(cluster.sagemaker.exceptions.ClientError, match="is a base inference component"):
         cluster.sagemaker.delete_inference_component(InferenceComponentName="base")
     cluster.check_engines()
+
+
+LOCAL = f"""
+[adapters]
+residence_s = 0.5
+
+[instance_types."ml.here"]
+provider = "local"
+instances_max = 1
+memory_mb = 8192
+
+[images."stub"]
+command = [
+  "{{python}}", "{STUB}", "--port", "{{port}}", "--name", "{{port}}",
+  "--behaviour", '{{"adapter_routes": "vllm", "adapter_delay_s": 0.2}}',
+]
+"""
+
+
+def counters_of(server):
+    """Return what the servers of this warmroute have counted, by URL."""
+    _, overview = server.get("/", admin=True)
+    urls = [each["url"] for each in json.loads(overview)["instances"] if "url" in each]
+    return {url: json.loads(body) for url in urls if (body := get(f"{url}/stub")[1])}
+
+
+def test_servers_that_die_get_their_adapters_again_before_they_count(warmroute_server, tmp_path):
+    (tmp_path / "local.toml").write_text(LOCAL)
+    server = warmroute_server("--config", tmp_path / "local.toml")
+    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+    cluster = Cluster(server, [], tmp_path)
+    cluster.create(copies=2, instance_type="ml.here", instances=1, image="stub")
+    for name in ADAPTERS[:3]:
+        cluster.adapter(name)
+    assert cluster.settled(*ADAPTERS[:3]) == ["InService"] * 3
+
+    for _ in range(3):
+        victim = next(pid for pid in descendants_of(server.pid) if str(STUB) in command_line(pid))
+        os.kill(victim, signal.SIGKILL)
+        results = cluster.load(*ADAPTERS[:3], seconds=4, clients=4)
+        # What ran on the server when it died cannot be sent again; all else is served, if need be later.
+        assert len(failed(results)) <= 4, failed(results)[:5]
+        assert {name for name, status, _ in results if status == 200} == set(ADAPTERS[:3])
+    counters = counters_of(server)
+    assert len(counters) == 2
+    for each in counters.values():
+        assert (each["adapters_missed"], each["unloaded_in_use"]) == (0, 0)
 
 
 def test_what_cannot_be_loaded_says_why(cluster):
