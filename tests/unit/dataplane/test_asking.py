@@ -143,4 +143,4 @@ def test_a_request_without_any_text_has_no_key(kv):
 
 
 def test_a_character_of_any_language_is_one_character(kv):
-    assert len(chat(kv, text="\U0001f600" * 2048).chain) == 2
+    assert len(chat(kv, text="\U0001f600" * 2048).chain) == len(chat(kv, text="a" * 2048).chain) > 1
