@@ -31,7 +31,7 @@ CONTAINER: Final = structure(
     stored=("ContainerHostname", "ImageConfig", "MultiModelConfig", "ContainerMetricsConfig"),
     refused={
         "ModelPackageName": "There are no model packages; give Image and ModelDataUrl.",
-        "AdditionalModelDataSources": "A server gets one location; put all it needs where ModelDataUrl points.",
+        "AdditionalModelDataSources": "A server gets one location; put all it needs at ModelDataUrl.",
         "InferenceSpecificationName": "It chooses within a model package, and those are not supported.",
     },
     notes={

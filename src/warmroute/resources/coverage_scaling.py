@@ -90,7 +90,7 @@ SCALING_COVERAGE: Final[Mapping[str, Structure]] = {
             "TargetTrackingScalingPolicyConfiguration",
         ),
         refused={
-            "PredictiveScalingPolicyConfiguration": "Nothing predicts load; use another type or scheduled actions."
+            "PredictiveScalingPolicyConfiguration": "Nothing predicts load; use target tracking or steps."
         },
         notes=_NAMESPACE | {"PolicyType": "PredictiveScaling is refused"},
         inside={
