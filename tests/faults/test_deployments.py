@@ -113,6 +113,26 @@ def test_a_model_that_breaks_with_traffic_on_it_is_turned_back_and_fails_no_requ
     assert "health checks" in endpoint.describe()["FailureReason"]
 
 
+def test_a_rolling_update_that_breaks_late_gets_its_old_instances_back_and_fails_no_request(llm):
+    endpoint = llm()
+    with Load(endpoint.server) as load, Phases(endpoint) as phases:
+        endpoint.update("green", rolling(instances(1), bake=10))
+        wait_until(lambda: len(phases.bakes()) == 2, seconds=40)
+        wait_until(lambda: len(endpoint.of("blue")) == 1)
+        endpoint.behave("green", ready=False)
+        endpoint.wait_for("RollingBack", "InService")
+        endpoint.wait_for("InService")
+        ended_s = time.time()
+        wait_until(lambda: time.time() > ended_s + 0.5)
+    assert load.failures == []
+    assert set(load.between(ended_s, ended_s + 9)) == {"blue"}
+    shown = endpoint.describe()
+    assert (shown["EndpointConfigName"], shown["ProductionVariants"][0]["CurrentInstanceCount"]) == (
+        "blue",
+        2,
+    )
+
+
 def test_a_control_process_that_dies_in_a_bake_goes_on_where_it_was(llm):
     policy = blue_green("CANARY", bake=5, CanarySize=percent(25))
     endpoint = llm()
