@@ -237,7 +237,7 @@ class AdapterKeeper:
             demands=self._demands_of(group, settled, now_s),
             uses=self._uses_of(settled, facts, now_s),
             busy=self.calls.busy,
-            barred=self.calls.barred(now_s),
+            barred=self.calls.barred(now_s) | self._without_files(wanted, settled),
             now_s=now_s,
         )
         arranged = arrange(scene, replace(self._tuning, busy=group.busy))
@@ -250,6 +250,16 @@ class AdapterKeeper:
         for record in after:
             self._order(record, facts, scene, acked_version, draft)
         return after
+
+    def _without_files(
+        self, wanted: Mapping[ComponentName, ComponentSpecification], copies: Iterable[InstanceRecord]
+    ) -> set[At]:
+        """Return every place of adapters whose files cannot be had now."""
+        names = [name for name, artifact in wanted.items() if self._lacks_files(name, artifact.revision)]
+        return {(record.instance_id, name) for record in copies for name in names}
+
+    def _lacks_files(self, name: ComponentName, revision: int) -> bool:
+        return self.calls.path(name, revision) is None and self.calls.refusal(name, revision) is not None
 
     def _wanted(self, adapter: InferenceComponentRecord) -> ComponentSpecification | None:
         """Return the artifact an adapter is to have; the one it has, when a new one was refused."""
@@ -270,7 +280,10 @@ class AdapterKeeper:
                     places.append(loading(place, self._clock.wall_s()))
                     continue
             if answer is None:
-                places.append(place)
+                if place.state is not PlaceState.LOADING or not self._lacks_files(
+                    place.adapter, place.revision
+                ):
+                    places.append(place)
                 continue
             draft.heard.add(at)
             after: AdapterPlace | None = place
@@ -350,8 +363,9 @@ class AdapterKeeper:
             generation = target_generation(record, fact)
             draft.checks.append(Check(record.instance_id, generation, fact, image.adapters, serving))
         for place in record.adapters:
-            draft.at_rest = draft.at_rest and place.state is PlaceState.SERVING
             at = (record.instance_id, place.adapter)
+            rests = place.state is PlaceState.SERVING or not self.calls.may(at, scene.now_s)
+            draft.at_rest = draft.at_rest and rests
             if fact is None or at in scene.busy or not self.calls.may(at, scene.now_s):
                 continue
             generation = target_generation(record, fact)

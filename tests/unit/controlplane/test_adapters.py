@@ -564,3 +564,26 @@ def test_routers_are_told_why_an_adapter_was_never_loaded(adapters):
         assert failures(bench) == {"a": "no"}
 
     adapters(test)
+
+
+def test_an_adapter_whose_files_have_gone_takes_no_room_and_keeps_nobody_busy(adapters):
+    async def test(bench):
+        await bench.create("a")
+        await bench.plane.settle()
+        bench.plane.shelf.refusals["file:///adapters/a"] = "no such directory"
+        bench.plane.restart()
+        (copy,) = bench.plane.copies("base")
+        bench.plane.provider.exit(copy.instance_id)
+        await bench.plane.step(5)
+        assert bench.places() == []
+        assert failures(bench) == {"a": "no such directory"}
+        bench.want("a")
+        await bench.plane.settle()
+        bench.plane.shelf.refusals.clear()
+        bench.plane.clock.now_s += limits.ADAPTER_AGAIN_S_MAX
+        for _ in range(4):
+            bench.want("a")
+            await bench.plane.step()
+        assert (bench.everywhere(), failures(bench)) == (["a"], {})
+
+    adapters(test, copies=1)
