@@ -6,14 +6,25 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from warmroute.cli.api import Api
+from warmroute.cli.failure import Refused
 from warmroute.cli.server import Server
 
 Command = Callable[..., Any]
+
+_HINTS: Final = {
+    "Could not find endpoint configuration ": "Make it first, or let warmroute apply make it from a file.",
+    "Could not find endpoint ": "warmroute endpoints list shows those that there are.",
+    "Could not find model ": "warmroute models list shows those that there are.",
+    "Could not find inference component ": "warmroute components list shows those that there are.",
+    "Could not find instance ": "warmroute endpoints describe shows those of an endpoint.",
+    "Cannot update in-progress endpoint ": "warmroute endpoints wait returns when that has ended.",
+}
+"""What to do next, by how the server's message begins."""
 
 
 def connected(function: Command) -> Command:
@@ -21,7 +32,10 @@ def connected(function: Command) -> Command:
 
     @functools.wraps(function)
     def with_api(*, endpoint_url: str | None, config: Path | None, profile: str | None, **given: Any) -> Any:
-        return function(Api(Server(endpoint_url=endpoint_url, config=config, profile=profile)), **given)
+        try:
+            return function(Api(Server(endpoint_url=endpoint_url, config=config, profile=profile)), **given)
+        except Refused as error:
+            raise with_hint(error) from None
 
     options: tuple[Callable[[Command], Command], ...] = (
         click.option("--profile", metavar="NAME", help="Profile in the AWS files whose credentials sign."),
@@ -40,6 +54,14 @@ def connected(function: Command) -> Command:
     for option in options:
         command = option(command)
     return command
+
+
+def with_hint(error: Refused) -> Refused:
+    """Add to a refusal what to do next, where that is known."""
+    for beginning, hint in _HINTS.items():
+        if error.message.startswith(beginning):
+            return Refused(error.code, f"{error.message} {hint}")
+    return error
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the API's own answer.")

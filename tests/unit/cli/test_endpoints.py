@@ -136,7 +136,10 @@ def test_describe_of_a_server_without_scaling_or_with_another_failure(run):
 def test_an_endpoint_that_is_not_there_is_status_1_and_one_line(run):
     result = run("describe", "nope", Warmroute_DescribeEndpoint=missing("endpoint"))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f'warmroute: Could not find endpoint "{ARN}:x/y".\n'
+    assert result.stderr == (
+        f'warmroute: Could not find endpoint "{ARN}:x/y". '
+        "warmroute endpoints list shows those that there are.\n"
+    )
 
 
 def test_create_and_update_follow_what_they_began(run):
