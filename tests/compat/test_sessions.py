@@ -189,3 +189,32 @@ def test_a_session_is_over_when_its_model_server_said_and_lost_with_it(tmp_path,
         assert (code, "or it has expired" in message) == ("ValidationError", True)
         assert len(short.arrived) == heard
         client.close()
+
+
+def test_a_draining_instance_keeps_its_sessions_until_they_end(tmp_path):
+    with SessionServer() as a, SessionServer() as b, running(tmp_path, a.url, b.url) as other:
+        keys = {"region_name": "us-east-1", "aws_access_key_id": "any", "aws_secret_access_key": "any"}
+        client = boto3.client("sagemaker-runtime", endpoint_url=other.url, **keys)
+        sagemaker = boto3.client("sagemaker", endpoint_url=other.url, **keys)
+        sessions = []
+        wait_until(lambda: sessions.append(opened(client)) or (a.sessions and b.sessions))
+        sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName="llm",
+            DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 1}],
+        )
+
+        def states():
+            told = json.loads(other.get("/", admin=True)[1])
+            return sorted(one["state"] for one in told["instances"])
+
+        wait_until(lambda: "Draining" in states() or "draining" in states(), explain=lambda: str(states()))
+        began = time.monotonic()
+        while time.monotonic() - began < 3:  # without sessions it is gone within a second
+            for session in sessions:
+                invoke(client, session, question="?")
+            assert len(states()) == 2
+        for session in sessions:
+            invoke(client, session, requestType="CLOSE")
+        wait_until(lambda: len(states()) == 1, seconds=15, explain=lambda: str(states()))
+        client.close()
+        sagemaker.close()
