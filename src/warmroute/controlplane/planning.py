@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from warmroute.controlplane.ports import Transaction
+from warmroute.core.ids import InstanceId
 from warmroute.resources.component_planner import plan_endpoint, stamp_component
 from warmroute.resources.component_progress import without_endpoint
 from warmroute.resources.hosts import slots_of
@@ -143,6 +144,18 @@ def is_quiet(one: Plan) -> bool:
     at_rest = one.endpoint.status not in CHANGING or (
         bakes and one.endpoint.status is EndpointStatus.UPDATING
     )
-    states = {record.state for record in one.instances}
+    occupied = {record.host for record in one.instances if record.state is InstanceState.IN_SERVICE}
+    busy = any(_is_under_way(record, occupied) for record in one.instances)
     changing = any(component.status in COMPONENT_CHANGING for component in one.components)
-    return at_rest and not changing and states <= {InstanceState.IN_SERVICE}
+    return at_rest and not changing and not busy
+
+
+def _is_under_way(record: InstanceRecord, occupied: AbstractSet[InstanceId | None]) -> bool:
+    """Whether the next step for an instance is ours, or comes by itself in a moment."""
+    match record.state:
+        case InstanceState.IN_SERVICE:
+            return False
+        case InstanceState.DRAINING:
+            return record.instance_id not in occupied  # else its copies have nowhere to go, maybe for long
+        case InstanceState.STARTING | InstanceState.STOPPING:
+            return True

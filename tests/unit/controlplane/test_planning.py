@@ -494,6 +494,59 @@ def test_hosts_are_exchanged_in_steps_and_the_copies_follow(plane):
     plane(test)
 
 
+def test_copies_that_have_nowhere_to_go_hold_their_host_and_control_does_not_hurry(plane):
+    async def test(p):
+        await p.carry(count=2)
+        await p.component(copies=2, devices=2)
+        await p.settle()
+        wanted = {"VariantName": "v", "DesiredInstanceCount": 1}
+        await p.service.invoke(
+            "UpdateEndpointWeightsAndCapacities",
+            {"EndpointName": "ep", "DesiredWeightsAndCapacities": [wanted]},
+        )
+        await p.settle()
+        assert (len(p.hosts(SERVING)), len(p.hosts()), len(p.copies("ic", SERVING))) == (1, 2, 2)
+        await p.scale("ic", 1)
+        await p.settle()
+        assert (len(p.hosts()), len(p.copies())) == (1, 1)
+
+    plane(test)
+
+
+def test_a_copy_is_what_its_specification_says_for_its_instance_type(plane):
+    async def test(p):
+        pools = [{"InstanceType": "fixed", "Priority": 1}, {"InstanceType": "ml.gpus", "Priority": 2}]
+        production = {"VariantName": "v", "InstancePools": pools, "InitialInstanceCount": 3}
+        await p.service.invoke(
+            "CreateEndpointConfig", {"EndpointConfigName": "pools", "ProductionVariants": [production]}
+        )
+        await p.service.invoke("CreateEndpoint", {"EndpointName": "ep", "EndpointConfigName": "pools"})
+        await p.settle()
+        types = [host.launch.instance_type for host in p.hosts()]
+        assert types == ["fixed", "fixed", "ml.gpus"]
+        specifications = [
+            {
+                "InstanceType": name,
+                "Container": {"Image": "img", "Environment": {"ON": name}},
+                "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 128},
+            }
+            for name in ("fixed", "ml.gpus")
+        ]
+        request = {"InferenceComponentName": "ic", "EndpointName": "ep", "Specifications": specifications}
+        await p.service.invoke("CreateInferenceComponent", request | {"RuntimeConfig": {"CopyCount": 3}})
+        await p.settle()
+        assert p.read().status is C.IN_SERVICE
+        for copy in p.copies():
+            assert copy.launch.environment == {"ON": copy.launch.instance_type}
+        shown = await p.service.invoke("DescribeInferenceComponent", {"InferenceComponentName": "ic"})
+        assert shown["RuntimeConfig"]["PlacementStatus"] == [
+            {"InstanceType": "fixed", "CurrentCopyCount": 2},
+            {"InstanceType": "ml.gpus", "CurrentCopyCount": 1},
+        ]
+
+    plane(test)
+
+
 def test_a_static_slot_is_one_url_with_one_copy(plane):
     async def test(p):
         await p.carry(count=2, InstanceType="fixed")
