@@ -8,7 +8,7 @@ from warmroute.cli.failure import Refused
     ("message", "hint"),
     [
         ('Could not find endpoint "a".', "warmroute endpoints list shows"),
-        ('Could not find endpoint configuration "a".', "let warmroute apply make it"),
+        ('Could not find endpoint configuration "a".', "Make it first, or let warmroute apply"),
         ('Could not find model "a".', "warmroute models list shows"),
         ('Could not find inference component "a".', "warmroute components list shows"),
         ('Could not find instance "a".', "warmroute endpoints describe shows"),
