@@ -305,3 +305,36 @@ def test_an_update_is_rolled_out_under_load_without_a_failed_request(cluster):
     assert answers > 0
     wait_until(lambda: len(cluster.processes()) == 2, explain=cluster.server.log_text)
     assert all(one.get("NEW") == "1" for one in cluster.processes().values())
+
+
+def test_servers_that_run_already_carry_one_copy_each(warmroute_server, tmp_path, stub_servers):
+    first, second = stub_servers("first"), stub_servers("second")
+    urls = json.dumps([first.url, second.url])
+    text = f'[instance_types."ours"]\nprovider = "static"\nurls = {urls}\n'
+    (tmp_path / "static.toml").write_text(text)
+    server = warmroute_server("--config", tmp_path / "static.toml")
+    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+    cluster = Cluster(server)
+    cluster.endpoint(InstanceType="ours")
+    for name in ("a", "b", "c"):
+        cluster.component(name, 1)
+        cluster.settled(name)
+    assert [cluster.describe(name)["InferenceComponentStatus"] for name in ("a", "b", "c")] == [
+        "InService",
+        "InService",
+        "Failed",
+    ]
+    answers = {name: cluster.call(name) for name in ("a", "b")}
+    said = {who for who in ("first", "second") for text in answers.values() if f"Hello from {who}." in text}
+    assert said == {"first", "second"}
+    cluster.sagemaker.delete_inference_component(InferenceComponentName="a")
+    scale = {"InferenceComponentName": "c", "DesiredRuntimeConfig": {"CopyCount": 1}}
+    wait_until(lambda: "a" not in names_of(cluster), explain=server.log_text)
+    cluster.sagemaker.update_inference_component_runtime_config(**scale)
+    assert cluster.settled("c") == ["InService"]
+    assert "Hello from" in cluster.call("c")
+
+
+def names_of(cluster):
+    listed = cluster.sagemaker.list_inference_components(EndpointNameEquals="llm")["InferenceComponents"]
+    return [component["InferenceComponentName"] for component in listed]
