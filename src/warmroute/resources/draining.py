@@ -72,7 +72,8 @@ def drain(
 
 def _leaving(instance: InstanceRecord, now_s: float) -> InstanceRecord:
     reason = "drained by an operator"
-    if instance.state is InstanceState.STARTING or not instance.served:
+    idle = not (instance.served or instance.carries_copies)
+    if instance.state is InstanceState.STARTING or idle:
         return replace(instance, state=InstanceState.STOPPING, drain_ordered=True, reason=reason)
     if instance.state is InstanceState.DRAINING:
         return replace(instance, drain_ordered=True)

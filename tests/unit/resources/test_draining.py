@@ -78,6 +78,11 @@ def test_one_that_never_served_stops_at_once(changes):
     assert drained.instance.drain_ordered
 
 
+def test_a_host_slot_drains_until_its_copies_have_left():
+    host = replace(SERVING, served=False, carries_copies=True)
+    assert order(host).instance.state is InstanceState.DRAINING
+
+
 @pytest.mark.parametrize("changes", [{"state": InstanceState.STOPPING}, {"drain_ordered": True}])
 def test_a_second_order_changes_nothing(changes):
     leaving = replace(SERVING, **changes)
