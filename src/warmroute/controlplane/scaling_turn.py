@@ -140,8 +140,18 @@ class Turn:
             self._transaction.put_scaling(over)
             if over.status is ActivityStatus.FAILED:
                 self._memory.rests_until_s[resource_id] = self._now_s + POLICY_REST_S
+            else:
+                self._begin_cooldowns(activity)
             _log.info("%s: %s", resource_id, over.message)
         return closed
+
+    def _begin_cooldowns(self, activity: ScalingActivityRecord) -> None:
+        """Count cooldowns from now on: until now the change could not show in any metric."""
+        for policy in self._transaction.scaling_records(ScalingPolicyRecord, activity.resource_id):
+            if policy.out_s == activity.created_s:
+                self._transaction.put_scaling(replace(policy, out_s=self._now_s))
+            elif policy.in_s == activity.created_s:
+                self._transaction.put_scaling(replace(policy, in_s=self._now_s))
 
     def _failure(self) -> str:
         """Return the FailureReason of what is scaled."""

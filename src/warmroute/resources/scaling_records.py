@@ -70,9 +70,9 @@ class ScalingPolicyRecord:
         policy_id: In its ARN and in the names of its alarms.
         step: StepScalingPolicyConfiguration; None for the other type.
         tracking: TargetTrackingScalingPolicyConfiguration; None for the other type.
-        out_s: When it last scaled out, epoch seconds; None if it never has.
+        out_s: When its last scale-out was asked for, or complete; None if there was none. Epoch seconds.
         out_from: Capacity before the first of the scale-outs whose cooldown still runs.
-        in_s: When it last scaled in.
+        in_s: Likewise of its last scale-in.
     """
 
     resource_id: str

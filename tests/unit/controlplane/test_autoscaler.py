@@ -155,8 +155,8 @@ def test_a_component_leaves_zero_by_its_step_policy(world):
             {"InferenceComponentName": "chat", "DesiredRuntimeConfig": {"CopyCount": 1}},
         )
     ]
-    world.step(times=5)
-    assert world.asked == [1], "the cooldown runs"
+    world.step(times=6)
+    assert world.asked == [1], "the cooldown runs since the copy is there"
     world.step()
     assert world.asked == [1, 2]
 
@@ -169,12 +169,26 @@ def test_target_tracking_goes_up_and_after_its_cooldown_down(world):
     world.step()
     assert world.asked == [3]
     world.metrics.values[PER_MODEL] = 0.0
-    world.step(times=29)
-    assert world.asked == [3], "five minutes are not over"
+    world.step(times=30)
+    assert world.asked == [3], "five minutes since the change are not over"
     world.step()
     assert world.asked == [3, 1]
     world.step()
     assert world.activities() == [(3, "Successful"), (1, "Successful")]
+
+
+def test_a_copy_that_loads_for_long_is_not_followed_by_another_at_once(world):
+    world.api.register(COMPONENT, least=0, most=4)
+    world.api.step("any-name", COMPONENT, Cooldown=60)
+    world.metrics.values[NO_CAPACITY] = 3.0
+    settle, world.settle = world.settle, lambda: None
+    world.step(times=60)  # ten minutes, in which every caller is refused
+    world.settle = settle
+    world.step(times=7)
+    assert world.asked == [1]
+    world.metrics.values[NO_CAPACITY] = 0.0
+    world.step(times=10)
+    assert world.asked == [1]
 
 
 def test_nothing_is_asked_of_a_resource_that_is_changing(world):
