@@ -157,6 +157,15 @@ def test_two_components_of_two_copies_each_on_two_instances_with_prefix_aware(cl
     devices = sorted(one["CUDA_VISIBLE_DEVICES"] for one in cluster.processes().values())
     assert len(devices) == len(set(devices)) == 4
 
+    overview = json.loads(cluster.server.get("/", admin=True)[1])
+    assert overview["components"] == {"a": "InService", "b": "InService"}
+    hosts = {one["id"] for one in overview["instances"] if "component" not in one}
+    copies = [one for one in overview["instances"] if "component" in one]
+    assert sorted((one["component"], one["host"]) for one in copies) == sorted(
+        (name, host) for name in ("a", "b") for host in hosts
+    )
+    assert len({one["url"] for one in copies}) == 4
+
     # The threshold counts per copy: what is in flight on "a" does not count for "b" on the same instance.
     first = [cluster.hold("a", "same prefix") for _ in range(THRESHOLD)]
     assert {receipt["reason"] for receipt in first} == {"affinity"}

@@ -327,11 +327,13 @@ class ControlProcess:
                     "endpoint": record.endpoint,
                     "variant": record.variant,
                     "state": str(record.state),
+                    **({"component": record.component, "host": record.host} if record.component else {}),
                     **_where(listed.get(record.instance_id)),
                 }
                 for record in transaction.instances()
             ]
-        return {"endpoints": endpoints, "instances": instances, "store": "ok"}
+            components = {one.name: str(one.status) for one in transaction.inference_components()}
+        return {"endpoints": endpoints, "components": components, "instances": instances, "store": "ok"}
 
     def _overview(self) -> dict[str, Any]:
         try:
