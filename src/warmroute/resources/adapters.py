@@ -194,6 +194,8 @@ class _Board:
         self.open = [copy for copy in self.copies.values() if copy.open]
         self.demands: dict[ComponentName, Demand] = {}
         self.claims: dict[InstanceId, int] = {}
+        self.sets: dict[ComponentName, dict[InstanceId, Copy]] = {}
+        """Open copies that have an adapter, or are to have it: `void` begins it."""
 
     # --- what is no more ------------------------------------------------------------------------
     def void(self) -> None:
@@ -208,6 +210,10 @@ class _Board:
                     del places[name]
                 else:
                     places[name] = kept
+        for copy in self.open:
+            for name, place in self.places[copy.instance_id].items():
+                if place.state is not _LEAVING:
+                    self.sets.setdefault(name, {})[copy.instance_id] = copy
 
     def _voided(self, place: AdapterPlace, copy: Copy) -> AdapterPlace | None:
         empty = copy.generation not in {0, place.generation}
@@ -273,11 +279,10 @@ class _Board:
     # --- another artifact -----------------------------------------------------------------------
     def renew(self, name: ComponentName) -> None:
         """Exchange an old artifact, one place at a time; the others serve meanwhile."""
-        places = [(copy, self.places[copy.instance_id].get(name)) for copy in self.open]
-        there = [(copy, place) for copy, place in places if place is not None]
+        there = [(copy, self.places[copy.instance_id][name]) for copy in self._of(name)]
         new = self.scene.revisions[name]
         old = [copy for copy, place in there if place.state is PlaceState.SERVING and place.revision != new]
-        if not old or any(place.state is _LEAVING for _, place in there):
+        if not old or any(self._is_leaving(copy, name) for copy in self.open):
             return
         fresh = [place for _, place in there if place.revision == new]
         if any(place.state is PlaceState.SERVING for place in fresh):
@@ -311,12 +316,13 @@ class _Board:
                     self.demands[want.name] = replace(self.demands[want.name], places=have)
 
     def _wants(self) -> list[_Want]:
+        """Return what is wanted now: one place per adapter, others of it the next time."""
         wants: list[_Want] = []
         for name, demand in self.demands.items():
             have = len(self._of(name))
-            missing = min(demand.places, len(self.open)) - have
-            urgent = self.now_s < demand.asked_s + self.tuning.want_s
-            wants.extend(_Want(name, have + number == 0, demand.since_s, urgent) for number in range(missing))
+            if have < min(demand.places, len(self.open)):
+                urgent = self.now_s < demand.asked_s + self.tuning.want_s
+                wants.append(_Want(name, have == 0, demand.since_s, urgent))
         return wants
 
     def _victim(self, want: _Want, candidates: list[Copy]) -> tuple[Copy, ComponentName] | None:
@@ -347,11 +353,7 @@ class _Board:
     # --- small parts ----------------------------------------------------------------------------
     def _of(self, name: ComponentName) -> list[Copy]:
         """Return the open copies that have an adapter, or are to have it."""
-        return [
-            copy
-            for copy in self.open
-            if (place := self.places[copy.instance_id].get(name)) is not None and place.state is not _LEAVING
-        ]
+        return list(self.sets.get(name, {}).values())
 
     def _without(self, name: ComponentName) -> list[Copy]:
         """Return the open copies on which an adapter could be loaded."""
@@ -380,6 +382,10 @@ class _Board:
     def _use(self, copy: Copy, name: ComponentName) -> Use:
         return self.scene.uses.get((copy.instance_id, name), _UNUSED)
 
+    def _is_leaving(self, copy: Copy, name: ComponentName) -> bool:
+        place = self.places[copy.instance_id].get(name)
+        return place is not None and place.state is _LEAVING
+
     def _is_busy(self, copy: Copy, name: ComponentName) -> bool:
         return self._use(copy, name).in_flight != 0
 
@@ -397,10 +403,12 @@ class _Board:
         revision = self.scene.revisions[name]
         place = AdapterPlace(name, revision, PlaceState.LOADING, self.now_s)
         self.places[copy.instance_id][name] = place
+        self.sets.setdefault(name, {})[copy.instance_id] = copy
 
     def _leave(self, copy: Copy, name: ComponentName, *, keep_demand: bool = False) -> None:
         places = self.places[copy.instance_id]
         places[name] = self._left(places[name], copy)
+        self.sets.get(name, {}).pop(copy.instance_id, None)
         if not keep_demand:
             self.demands[name] = replace(self.demands[name], places=len(self._of(name)))
 
