@@ -159,7 +159,7 @@ def without_ticket(session_id: str, *, endpoint: str, secret: str) -> tuple[str,
     Returns:
         The id as it came and None, when there is no ticket in it that was made here.
 
-    Cost: about 4 µs.
+    Cost: 12 µs with a ticket, 0.2 without one.
     """
     own, _, spelt = session_id.rpartition("-")
     if not own or len(spelt) != _TICKET_CHARACTERS:
