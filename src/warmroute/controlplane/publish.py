@@ -17,7 +17,7 @@ from warmroute.core.fleet import (
     TargetState,
     Variant,
 )
-from warmroute.core.ids import ComponentName, InstanceId, TargetId
+from warmroute.core.ids import ComponentName, InstanceId, TargetId, VariantName
 from warmroute.resources.adapter_places import shown as adapters_shown
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.planner import Rules
@@ -125,16 +125,19 @@ def _endpoint(
 ) -> Endpoint:
     in_service = endpoint.active is not None and endpoint.status in _SERVING
     if endpoint.active is not None and any(variant.carries_copies for variant in endpoint.active.variants):
-        copies = sorted((r for r in records if r.component), key=lambda record: record.instance_id)
-        carrying: list[Variant] = []
-        for variant in endpoint.active.variants:
-            targets = [
-                _target(copy, None, facts[copy.instance_id], rules)
-                for copy in copies
-                if copy.variant == variant.name
-            ]
-            named = components.get((endpoint.name, variant.name), ())
-            carrying.append(_carrying(variant, targets, named))
+        targets: dict[str, list[Target]] = {}
+        for copy in sorted((r for r in records if r.component), key=lambda record: record.instance_id):
+            targets.setdefault(copy.variant, []).append(_target(copy, None, facts[copy.instance_id], rules))
+        carrying = [
+            _carrying(
+                variant,
+                targets.pop(variant.name, []),
+                components.get((endpoint.name, variant.name), ()),
+            )
+            for variant in endpoint.active.variants
+        ]
+        # Copies of variants that an update took away, until they are drained.
+        carrying += [_variant((VariantName(name), 0), None, targets[name]) for name in sorted(targets)]
         return Endpoint(endpoint.name, in_service, tuple(carrying), carries_components=True)
     instances = [record for record in records if not record.component]
     serving = Counter(record.group for record in instances if record.state is InstanceState.IN_SERVICE)

@@ -463,6 +463,59 @@ def test_copies_move_when_their_hosts_are_exchanged(plane):
     plane(test)
 
 
+def test_another_strategy_moves_and_restarts_no_copy(plane):
+    async def test(p):
+        await p.carry()
+        await p.component(copies=2)
+        await p.settle()
+        before = set(p.routers.targets)
+        routing = {
+            "RoutingStrategy": "PREFIX_AWARE",
+            "PrefixAwareRoutingConfig": {"PrefixLength": 4096, "ConcurrencyThreshold": 10},
+        }
+        variant = {
+            "VariantName": "v",
+            "InstanceType": "ml.gpus",
+            "InitialInstanceCount": 2,
+            "RoutingConfig": routing,
+        }
+        await p.service.invoke(
+            "CreateEndpointConfig", {"EndpointConfigName": "other", "ProductionVariants": [variant]}
+        )
+        await p.service.invoke("UpdateEndpoint", {"EndpointName": "ep", "EndpointConfigName": "other"})
+        await p.settle()
+        (shown,) = p.routers.fleets[-1].endpoints[0].variants
+        assert shown.routing.strategy == "PREFIX_AWARE"
+        assert set(p.routers.targets) == before == set(p.provider.started)
+
+    plane(test)
+
+
+def test_a_variant_that_an_update_takes_away_takes_its_copies_along(plane):
+    async def test(p):
+        await p.carry()
+        await p.component(copies=2)
+        await p.settle()
+        variant = {"VariantName": "w", "InstanceType": "ml.local", "InitialInstanceCount": 1}
+        await p.service.invoke(
+            "CreateEndpointConfig", {"EndpointConfigName": "other", "ProductionVariants": [variant]}
+        )
+        await p.service.invoke("UpdateEndpoint", {"EndpointName": "ep", "EndpointConfigName": "other"})
+        p.routers.leases = 1
+        await p.step(4)
+        assert {target.state for target in p.routers.targets.values()} == {"draining"}
+        assert [v.weight for v in p.routers.fleets[-1].endpoints[0].variants] == [1.0, 0.0]
+        p.routers.leases = 0
+        await p.settle()
+        assert (p.copies(), p.provider.instances) == ([], {})
+        assert [host.variant for host in p.hosts()] == ["w"]
+        await p.service.invoke("DeleteInferenceComponent", {"InferenceComponentName": "ic"})
+        await p.settle()
+        assert p.read() is None
+
+    plane(test)
+
+
 def test_hosts_are_exchanged_in_steps_and_the_copies_follow(plane):
     async def test(p):
         await p.carry(count=2, InstanceType="ml.local")
