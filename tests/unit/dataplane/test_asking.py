@@ -144,3 +144,39 @@ def test_a_request_without_any_text_has_no_key(kv):
 
 def test_a_character_of_any_language_is_one_character(kv):
     assert len(chat(kv, text="\U0001f600" * 2048).chain) == len(chat(kv, text="a" * 2048).chain) > 1
+
+
+# --- components, adapters and sessions ------------------------------------------------------------
+@pytest.mark.parametrize("routing", [Routing(), PREFIX_AWARE, KV_AWARE])
+def test_what_a_call_names_is_part_of_what_routing_sees(routing):
+    book = book_of(routing)
+    more = {"prefix_aware_id": "", "component": "c", "adapter": "a"}
+    asked = native_request(book, LONG.encode(), session="s", **more)
+    assert (asked.component, asked.adapter, asked.session) == ("c", "a", "s")
+    found = read(json.dumps({"messages": [{"role": "user", "content": LONG}]}).encode(), BodyKind.CHAT, 10**6)
+    asked = openai_request(book, found, names_endpoint=False, component="c", adapter="a")
+    assert (asked.component, asked.adapter, asked.session) == ("c", "a", "")
+
+
+@pytest.mark.parametrize("routing", [PREFIX_AWARE, KV_AWARE])
+def test_an_adapter_has_keys_and_chains_of_its_own_and_a_session_has_none(routing):
+    book = book_of(routing)
+    asked = [
+        native_request(
+            book, LONG.encode(), prefix_aware_id="", component="c", adapter=adapter, session=session
+        )
+        for adapter, session in (("", ""), ("a", ""), ("b", ""), ("", "s"))
+    ]
+    assert len({one.key for one in asked}) == 3
+    assert (asked[0].key, asked[0].chain) == (asked[3].key, asked[3].chain)
+    if routing is KV_AWARE:
+        assert set(asked[0].chain).isdisjoint(asked[1].chain)
+
+
+def test_under_an_adapter_the_model_that_a_caller_names_changes_nothing(kv):
+    body = {"messages": [{"role": "user", "content": LONG}]}
+    found = [read(json.dumps(body | {"model": model}).encode(), BodyKind.CHAT, 10**6) for model in ("x", "y")]
+    one, other = [
+        openai_request(kv, each, names_endpoint=False, component="c", adapter="a") for each in found
+    ]
+    assert one == other

@@ -70,3 +70,8 @@ def test_deadlines_are_those_of_the_limits(bench):
     assert desk.first_byte_openai_ns == limits.FIRST_BYTE_OPENAI_S * 1e9
     assert desk.chunk_idle_ns == limits.CHUNK_IDLE_S * 1e9
     assert desk.native_stream_total_ns == limits.NATIVE_STREAM_TOTAL_S * 1e9
+
+
+def test_without_who_loads_adapters_none_can_be_waited_for(bench):
+    asked = {"endpoint": "llm", "component": "base", "adapter": "lora", "target_id": "c-1"}
+    assert bench.desk.adapters.want(**asked) is False

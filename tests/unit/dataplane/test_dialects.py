@@ -216,3 +216,17 @@ def test_a_chunk_is_the_piece_in_a_chunks_framing(size):
     for dialect in (native(), native(NativeStream), openai()):
         piece = dialect.piece(data)
         assert dialect.chunk(data) == b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+@pytest.mark.parametrize("kind", [Native, NativeStream])
+def test_a_native_error_names_the_variant_and_an_openai_one_does_not(kind):
+    named = (b"x-Amzn-Invoked-Production-Variant", b"v")
+    assert named in native(kind).error(TIMED_OUT, "v")[1]
+    assert named not in openai().error(TIMED_OUT, "v")[1]
+
+
+def test_the_logs_of_a_component_are_its_own():
+    read = invocation.read(collect(REQUEST), False)
+    place = Place("eu-west-1", "123456789012", "llm", "base")
+    _, _, body = Native(request=read, request_id="r-1", place=place).error(TIMED_OUT, "v")
+    assert json.loads(body)["LogStreamArn"].endswith("log-group:/aws/sagemaker/InferenceComponents/base")

@@ -11,6 +11,7 @@ def plan(**more):
 def test_a_plan_is_for_a_native_call_that_asks_for_nothing_more_unless_it_says_so():
     made = plan()
     assert (made.path, made.total_ns, made.names_model, made.explain) == ("", None, False, False)
+    assert (made.adapter_loaded, made.session) == (False, None)
 
 
 def test_the_body_can_be_let_go():

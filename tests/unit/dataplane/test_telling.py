@@ -1,10 +1,10 @@
 import pytest
 
 from tests.unit.dataplane.conftest import target
-from warmroute.core.decision import Refusal
+from warmroute.core.decision import Refusal, RoutingRequest
 from warmroute.core.errors import Problem
 from warmroute.core.events import FailureCause
-from warmroute.dataplane.telling import Place, model_answered, refused, told
+from warmroute.dataplane.telling import Place, adapter_out_of_reach, model_answered, refused, told
 
 TARGET = target("i-1")
 PLACE = Place(region="eu-west-1", account="123456789012", endpoint="llm")
@@ -117,3 +117,33 @@ def test_every_refusal_can_be_told():
 def test_a_fleet_that_emptied_meanwhile_is_told_as_that():
     failure = refused(Refusal.NO_TARGET, PLACE, (FailureCause.CONNECT_FAILED, "refused", TARGET))
     assert failure.problem is Problem.NO_CAPACITY
+
+
+# --- inference components -----------------------------------------------------------------------
+COPY = target("c-1", instance_id="i-1", component="base")
+AT_COMPONENT = Place("eu-west-1", "123456789012", "llm", "base")
+
+
+@pytest.mark.parametrize("cause", [FailureCause.IDLE_TIMEOUT, FailureCause.CLOSED])
+def test_sagemakers_words_name_a_components_logs_and_the_copy_that_failed(cause):
+    message = told(cause, "", AT_COMPONENT, COPY).message
+    assert "group=/aws/sagemaker/InferenceComponents/base in account 123456789012" in message
+    assert "from c-1 with message" in message
+
+
+def test_a_copys_answer_is_quoted_by_its_id():
+    assert "(422) from c-1 with message" in model_answered(422, b"no", AT_COMPONENT, COPY).message
+    assert "(422) from primary with message" in model_answered(422, b"no", PLACE, TARGET).message
+
+
+def test_where_all_copies_failed_recently_the_component_is_named():
+    message = refused(Refusal.ALL_EJECTED, AT_COMPONENT, None).message
+    assert message.startswith("Every copy of inference component base of endpoint llm failed recently")
+
+
+def test_an_adapter_whose_copies_are_out_of_reach_is_told_with_its_base():
+    failure = adapter_out_of_reach(RoutingRequest(component="base", adapter="lora"))
+    assert failure.problem is Problem.ADAPTER_NOT_READY
+    assert failure.message.startswith(
+        "Adapter lora is not loaded on any copy of inference component base: the"
+    )
