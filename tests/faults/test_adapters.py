@@ -294,16 +294,42 @@ def counters_of(server):
     return {url: json.loads(body) for url in urls if (body := get(f"{url}/stub")[1])}
 
 
-def test_servers_that_die_get_their_adapters_again_before_they_count(warmroute_server, tmp_path):
+@pytest.fixture
+def local(warmroute_server, tmp_path):
+    """Return a cluster of two copies in processes of their own, with three adapters."""
     (tmp_path / "local.toml").write_text(LOCAL)
     server = warmroute_server("--config", tmp_path / "local.toml")
     server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
-    cluster = Cluster(server, [], tmp_path)
-    cluster.create(copies=2, instance_type="ml.here", instances=1, image="stub")
+    made = Cluster(server, [], tmp_path)
+    made.create(copies=2, instance_type="ml.here", instances=1, image="stub")
     for name in ADAPTERS[:3]:
-        cluster.adapter(name)
-    assert cluster.settled(*ADAPTERS[:3]) == ["InService"] * 3
+        made.adapter(name)
+    assert made.settled(*ADAPTERS[:3]) == ["InService"] * 3
+    return made
 
+
+def test_copies_that_are_exchanged_or_leave_hand_their_adapters_on(local):
+    container = {"Image": "stub", "Environment": {"OTHER": "1"}}
+    local.sagemaker.update_inference_component(
+        InferenceComponentName="base",
+        Specification={
+            "Container": container,
+            "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024},
+        },
+    )
+    assert failed(local.load(*ADAPTERS[:3], seconds=6, clients=4)) == []
+    assert local.settled("base") == ["InService"]
+    local.sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName="base", DesiredRuntimeConfig={"CopyCount": 1}
+    )
+    assert failed(local.load(*ADAPTERS[:3], seconds=4, clients=4)) == []
+    assert local.settled("base") == ["InService"]
+    (counters,) = counters_of(local.server).values()
+    assert (counters["adapters_missed"], counters["unloaded_in_use"]) == (0, 0)
+
+
+def test_servers_that_die_get_their_adapters_again_before_they_count(local):
+    cluster, server = local, local.server
     for _ in range(3):
         victim = next(pid for pid in descendants_of(server.pid) if str(STUB) in command_line(pid))
         os.kill(victim, signal.SIGKILL)
