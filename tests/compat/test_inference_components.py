@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-import time
+import threading
 from pathlib import Path
 
 import boto3
@@ -298,22 +298,66 @@ def test_a_copy_that_is_killed_is_replaced_on_its_own_devices(cluster):
     assert cluster.describe("a")["InferenceComponentStatus"] == "InService"
 
 
+class Callers:
+    """Clients that call a component without a pause until the block ends."""
+
+    def __init__(self, cluster, component, clients=4):
+        self.answers, self.failures = 0, []
+        self._cluster, self._component = cluster, component
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._call) for _ in range(clients)]
+
+    def _call(self):
+        while not self._stop.is_set():
+            try:
+                assert "Hello from" in self._cluster.call(self._component, delay_s=0.02)
+                self.answers += 1
+            except Exception as error:
+                self.failures.append(repr(error))
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
 def test_an_update_is_rolled_out_under_load_without_a_failed_request(cluster):
     cluster.endpoint()
     cluster.component("a", 2)
     cluster.settled("a")
-    cluster.sagemaker.update_inference_component(
-        InferenceComponentName="a", Specification=specification(NEW="1")
-    )
-    answers = 0
-    deadline = time.monotonic() + 30
-    while cluster.describe("a")["InferenceComponentStatus"] == "Updating":
-        assert "Hello from" in cluster.call("a")
-        answers += 1
-        assert time.monotonic() < deadline, cluster.server.log_text()
-    assert answers > 0
-    wait_until(lambda: len(cluster.processes()) == 2, explain=cluster.server.log_text)
+    with Callers(cluster, "a") as callers:
+        wait_until(lambda: callers.answers > 20)
+        cluster.sagemaker.update_inference_component(
+            InferenceComponentName="a", Specification=specification(NEW="1")
+        )
+        assert cluster.settled("a") == ["InService"]
+        wait_until(lambda: len(cluster.processes()) == 2, explain=cluster.server.log_text)
+        before = callers.answers
+        wait_until(lambda: callers.answers > before + 20)
+    assert callers.failures == []
     assert all(one.get("NEW") == "1" for one in cluster.processes().values())
+
+
+def test_a_bad_update_is_rolled_back_under_load_without_a_failed_request(cluster):
+    cluster.endpoint()
+    cluster.component("a", 2)
+    cluster.settled("a")
+    old = set(cluster.processes())
+    with Callers(cluster, "a") as callers:
+        wait_until(lambda: callers.answers > 20)
+        bad = specification() | {"Container": {"Image": "not-there"}}
+        cluster.sagemaker.update_inference_component(InferenceComponentName="a", Specification=bad)
+        assert cluster.settled("a") == ["InService"]
+    assert callers.failures == []
+    assert set(cluster.processes()) == old
+    shown = cluster.describe("a")
+    assert 'Image "not-there" is not declared here' in shown["FailureReason"]
+    assert shown["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == "stub"
 
 
 def test_servers_that_run_already_carry_one_copy_each(warmroute_server, tmp_path, stub_servers):
