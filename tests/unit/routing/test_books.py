@@ -1,8 +1,8 @@
 import pytest
 
-from warmroute.core.fleet import Component, Routing, RoutingStrategy, Target, TargetState, Variant
+from warmroute.core.fleet import Component, Endpoint, Routing, RoutingStrategy, Target, TargetState, Variant
 from warmroute.core.ids import ComponentName, InstanceId, TargetId, VariantName
-from warmroute.routing.books import EndpointBook, VariantBook
+from warmroute.routing.books import KV_TUNING, EndpointBook, VariantBook
 from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, partition
 
 
@@ -243,3 +243,72 @@ def test_a_book_knows_why_an_adapter_cannot_be_loaded():
     assert book.failures == {"lora": "no memory"}
     book.renew(variant())
     assert book.failures == {}
+
+
+# --- endpoints ----------------------------------------------------------------------------------
+def of(*variants, shadow=None, **more):
+    return Endpoint("e", True, variants, shadow, **more)
+
+
+def named(name, *targets, revision=0, components=(), share=1.0):
+    return Variant(name, 1.0, Routing(), targets, components, revision, share)
+
+
+def test_an_endpoint_has_a_book_for_each_revision_in_the_fleets_order():
+    endpoint = EndpointBook("e")
+    left = endpoint.renew(of(named("w"), named("v", revision=2), named("v", revision=1)), {}, KV_TUNING)
+    assert (left, endpoint.in_service) == ([], True)
+    assert list(endpoint.variants) == [("w", 0), ("v", 2), ("v", 1)]
+    assert endpoint.variant_names() == ["w", "v"]
+    assert [book.revision for book in endpoint.named("v")] == [2, 1]
+    assert endpoint.named("x") == []
+
+
+def test_books_of_revisions_that_stay_are_kept_and_those_that_left_are_given_back():
+    endpoint = EndpointBook("e")
+    endpoint.renew(of(named("v", copy("1")), named("w")), {}, KV_TUNING)
+    kept, gone = endpoint.books()
+    assert endpoint.renew(of(named("v", copy("1"), copy("2"))), {}, KV_TUNING) == [gone]
+    assert endpoint.books() == [kept]
+    assert kept.count_of(("1", "2", "3")) == 2
+
+
+def test_a_book_that_comes_back_is_taken_from_the_retired_ones():
+    endpoint = EndpointBook("e")
+    retired = {
+        ("e", "v", 0): VariantBook("e", named("v")),
+        ("other", "v", 0): VariantBook("other", named("v")),
+    }
+    back = retired["e", "v", 0]
+    endpoint.renew(of(named("v")), retired, KV_TUNING)
+    assert endpoint.books() == [back]
+    assert list(retired) == [("other", "v", 0)]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_the_shadow_has_a_book_that_no_draw_finds_and_production_knows_while_it_has_a_share(share):
+    endpoint = EndpointBook("e")
+    endpoint.renew(of(named("v"), shadow=named("s", share=share)), {}, KV_TUNING)
+    (production,) = endpoint.variants.values()
+    assert endpoint.books() == [production, endpoint.shadow]
+    assert endpoint.shadow.name == "s"
+    assert production.shadow is (endpoint.shadow if share else None)
+    assert endpoint.named("s") == []
+    assert endpoint.renew(of(named("v")), {}, KV_TUNING)[0].name == "s"
+    assert (endpoint.shadow, production.shadow) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "carries"),
+    [
+        (of(), False),
+        (of(named("v", copy("1"))), False),
+        (of(carries_components=True), True),
+        (of(named("v"), named("w", components=(Component("c"),))), True),
+        (of(named("v", copy("1", "c"))), True),
+    ],
+)
+def test_an_endpoint_carries_components_when_it_says_so_or_has_some(endpoint, carries):
+    book = EndpointBook("e")
+    book.renew(endpoint, {}, KV_TUNING)
+    assert book.carries_components is carries
