@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from tests.relay import ScriptedServer, answering, metric, running, wait_until_at_rest
 from tests.running import wait_until
+from warmroute.sim.replay import replay
 
 pytestmark = pytest.mark.process
 
@@ -218,3 +219,30 @@ def test_a_draining_instance_keeps_its_sessions_until_they_end(tmp_path):
         wait_until(lambda: len(states()) == 1, seconds=15, explain=lambda: str(states()))
         client.close()
         sagemaker.close()
+
+
+def test_sessions_that_a_new_router_took_over_replay_from_the_logs_of_both(tmp_path):
+    toml = '[router]\ndecision_log = "decisions.jsonl"\n'
+    with SessionServer() as a, SessionServer() as b, running(tmp_path, a.url, b.url, toml=toml) as other:
+        client = boto3.client(
+            "sagemaker-runtime", region_name="us-east-1", endpoint_url=other.url,
+            aws_access_key_id="any", aws_secret_access_key="any",
+        )  # fmt: skip
+        sessions = [opened(client) for _ in range(6)]
+        assert [counted(client, session) for session in sessions] == [1] * 6
+        first = tmp_path / "decisions.jsonl"
+        wait_until(lambda: first.read_text().count('"what":"open"') == 6)  # written once a second
+        killed = other.child("router-0")
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: other.get("/readyz")[0] == 200 and other.child("router-0") != killed)
+        assert [counted(client, session) for session in sessions] == [2] * 6
+        for session in sessions:
+            invoke(client, session, requestType="CLOSE")
+        client.close()
+    logs = [tmp_path / "decisions.jsonl.1", first]
+    for log in logs:
+        found = replay(log.read_bytes().splitlines(keepends=True))
+        assert (found.difference, found.decisions >= 12) == (None, True)
+        assert not [session for session in sessions if session.split("-")[0] in log.read_text()]
+    assert first.read_text().count('"what":"adopt"') == 6
+    assert first.read_text().count('"what":"close"') == 6
