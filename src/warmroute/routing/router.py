@@ -219,15 +219,16 @@ class Router:
         """Return another revision of a variant, for what this one cannot serve or has failed more often.
 
         So a deployment costs no request, however bad its model: until control turns it back, what the new
-        instances refuse goes to the old ones.
+        instances refuse goes to the old ones. What began on a revision that left goes to the one that is there.
         """
         endpoint = self.endpoints.get(book.endpoint)
-        if endpoint is None or len(endpoint.variants) < 2:
+        others = [] if endpoint is None else [each for each in endpoint.named(book.name) if each is not book]
+        if not others:
             return None
         failed = book.count_of(tried)
         nothing = not book.pool_of(request.component, request.adapter).free(tried)
-        for other in endpoint.named(book.name):
-            if other is book or not other.pool_of(request.component, request.adapter).free(tried):
+        for other in others:
+            if not other.pool_of(request.component, request.adapter).free(tried):
                 continue
             if nothing or other.count_of(tried) < failed:
                 return other

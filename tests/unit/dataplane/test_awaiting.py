@@ -45,14 +45,14 @@ class Adapters(Bench):
         )  # fmt: skip
         self.gateway = Gateway(self.desk)
 
-    def copies(self, *loaded, native=NativeMapping.INVOCATIONS, components=COMPONENTS):
+    def copies(self, *loaded, native=NativeMapping.INVOCATIONS, components=COMPONENTS, revision=0):
         """Publish copies, each with the adapters that it has loaded."""
         self.version += 1
         copies = [
             target(f"c-{n}", component="base", adapters=adapters, native=native)
             for n, adapters in enumerate(loaded)
         ]
-        variant = Variant("v", 1.0, Routing(RoutingStrategy.RANDOM), tuple(copies), components)
+        variant = Variant("v", 1.0, Routing(RoutingStrategy.RANDOM), tuple(copies), components, revision)
         fleet = Fleet(self.version, "eu-west-1", "123456789012", (Endpoint("llm", True, (variant,)),))
         assert self.gateway.apply_fleet(fleet)
         return self
@@ -254,6 +254,15 @@ def test_when_the_last_copy_goes_those_that_wait_are_told_that_there_is_no_capac
     client, _ = bench.ask()
     bench.copies()
     assert error(client)[1].startswith("Inference Component has no capacity")
+
+
+def test_when_another_revision_takes_the_variants_place_those_that_wait_are_served_by_it(bench):
+    client, _ = bench.ask()
+    bench.copies((), revision=1)
+    assert len(bench.gateway.waits) == 1
+    bench.copies(("lora",), revision=1)
+    bench.upstreams.answer()
+    assert client.status == 200
 
 
 def test_when_the_endpoint_goes_those_that_wait_are_answered(bench):

@@ -1274,6 +1274,16 @@ def test_an_attempt_that_failed_on_a_revision_is_made_again_on_the_other():
     assert bench.router.decide(books["v", 2], NO_PROMPT, NOW, everything) == Refused(Refusal.ALL_TRIED)
 
 
+def test_what_began_on_a_revision_that_left_is_served_by_the_one_that_is_there():
+    bench = Bench()
+    blue, green = blue_and_green(green=1.0)
+    bench.set_variants(blue)
+    left = bench.router.endpoints["e"].variants["v", 1]
+    bench.set_variants(green)
+    again = bench.router.decide(left, NO_PROMPT, NOW, ("1",))
+    assert again.lease.book is bench.router.endpoints["e"].variants["v", 2]
+
+
 def test_another_variant_takes_nothing_over():
     bench = Bench()
     bench.set_variants(variant(LEAST, ()), variant(LEAST, targets("1"), name="w"))
