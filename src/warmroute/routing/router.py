@@ -219,7 +219,7 @@ class Router:
         """Return another revision of a variant, for what this one cannot serve or has failed more often.
 
         So a deployment costs no request, however bad its model: until control turns it back, what the new
-        instances refuse goes to the old ones. What began on a revision that left goes to the one that is there.
+        instances refuse goes to the old ones. What began on one that has left goes to the one that is there.
         """
         endpoint = self.endpoints.get(book.endpoint)
         others = [] if endpoint is None else [each for each in endpoint.named(book.name) if each is not book]
