@@ -18,9 +18,23 @@ class Histogram:
         self.counts = [0] * (len(SECONDS_BOUNDS) + 1)
         self.total = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Count one observation."""
-        self.counts[bisect_left(SECONDS_BOUNDS, seconds)] += 1
+    def add(self, seconds: float) -> int:
+        """Count one observation; return its bucket."""
+        bucket = bisect_left(SECONDS_BOUNDS, seconds)
+        self.counts[bucket] += 1
+        self.total += seconds
+        return bucket
+
+    def add_below(self, seconds: float, bucket: int) -> None:
+        """Count one observation that is a little below another one, and nearly always in the same bucket.
+
+        Args:
+            seconds: At most that of the other one.
+            bucket: Of the other one; to find it takes most of the time of `add`.
+        """
+        if bucket and seconds <= SECONDS_BOUNDS[bucket - 1]:
+            bucket = bisect_left(SECONDS_BOUNDS, seconds)
+        self.counts[bucket] += 1
         self.total += seconds
 
 
@@ -86,23 +100,24 @@ class Projection:
             series = self._series[key] = self._series_of(record)
         series.count += 1
         started_ns, first_byte_ns = record.started_ns, record.first_byte_ns
+        bucket = first_bucket = 0
         if first_byte_ns:
-            series.first_byte.add((first_byte_ns - started_ns) / 1e9)
+            first_bucket = series.first_byte.add((first_byte_ns - started_ns) / 1e9)
         if record.cached_tokens >= 0:
             series.prompt_tokens += record.prompt_tokens
             series.cached_tokens += record.cached_tokens
         completed = outcome == "completed"
         ended_ns = record.ended_ns
         if completed:
-            series.duration.add((ended_ns - started_ns) / 1e9)
+            bucket = series.duration.add((ended_ns - started_ns) / 1e9)
         if not record.attempts:
             return
         series.sent += 1
         dispatched_ns = record.dispatched_ns
         if first_byte_ns:
-            series.model_first_byte.add((first_byte_ns - dispatched_ns) / 1e9)
+            series.model_first_byte.add_below((first_byte_ns - dispatched_ns) / 1e9, first_bucket)
         if completed:
-            series.model_latency.add((ended_ns - dispatched_ns) / 1e9)
+            series.model_latency.add_below((ended_ns - dispatched_ns) / 1e9, bucket)
             series.overhead_ns += dispatched_ns - started_ns
         if not completed or record.model_status >= 300:
             _count_errors(series, record)

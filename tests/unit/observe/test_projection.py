@@ -59,6 +59,16 @@ def test_a_bound_belongs_to_its_own_bucket_and_what_is_above_it_to_the_next(inde
     assert histogram.counts == expected
 
 
+@pytest.mark.parametrize("above", [0.0, 0.0005, 0.004, 0.2, 700.0])
+@pytest.mark.parametrize("seconds", [0.0, 0.0004, *SECONDS_BOUNDS, 641.0])
+def test_what_is_counted_beside_another_is_counted_where_it_would_be_by_itself(seconds, above):
+    by_itself, beside = Histogram(), Histogram()
+    bucket = Histogram().add(seconds + above)
+    by_itself.add(seconds)
+    beside.add_below(seconds, bucket)
+    assert (beside.counts, beside.total) == (by_itself.counts, by_itself.total)
+
+
 def test_the_last_bucket_has_no_bound_and_the_sum_is_kept():
     histogram = Histogram()
     histogram.add(1e9)
