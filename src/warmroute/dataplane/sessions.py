@@ -59,12 +59,14 @@ class Sessions:
 
     def _adopt(self, endpoint: str, session_id: str, ticket: Ticket) -> Refusal | None:
         """Let the router know a session that it did not open; return why not."""
+        book = self._router.endpoints.get(endpoint)
+        if book is None:
+            return None  # which is told by who looks for the endpoint
         now_ns = self._clock.now_ns()
         deadline_ns = self._deadline_ns(ticket.expires_s, now_ns)
         if deadline_ns <= now_ns or (endpoint, session_id) in self._closed:
             return Refusal.SESSION_UNKNOWN
-        book = self._router.endpoints.get(endpoint)
-        session = None if book is None else _located(book, ticket, deadline_ns)
+        session = _located(book, ticket, deadline_ns)
         if session is None:
             return Refusal.SESSION_GONE
         if not self._router.adopt_session(endpoint, session_id, session, now_ns):

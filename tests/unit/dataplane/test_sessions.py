@@ -377,11 +377,12 @@ def test_an_id_that_was_not_signed_here_leads_nowhere(bench, session_key):
     assert "is not open" in another(session_key=session_key).refusal(session_id)[1]
 
 
-def test_a_session_of_an_endpoint_that_is_gone_is_lost(bench):
+def test_a_session_of_an_endpoint_that_is_gone_is_told_that_there_is_no_such_endpoint(bench):
     session_id, _ = bench.open()
     other = Sessions()
     other.gateway._sessions.secret = SECRET
-    assert other.refusal(session_id)[0] == 400
+    status, message = other.refusal(session_id)
+    assert (status, message.startswith("Endpoint llm of account")) == (400, True)
 
 
 def test_what_a_caller_gets_says_nothing_of_the_fleet(bench):
