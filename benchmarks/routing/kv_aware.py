@@ -24,7 +24,7 @@ from warmroute import routing
 from warmroute.core.decision import Assigned, Lease, Reason, RoutingRequest
 from warmroute.core.events import Completed, FirstToken
 from warmroute.core.fleet import RoutingStrategy
-from warmroute.routing.key import TEXT_BLOCK_CHARACTERS, byte_chain, native_key, text_chain, text_key
+from warmroute.routing.key import blocks_of, byte_chain, characters_of, native_key, text_chain, text_key
 from warmroute.routing.router import Router
 from warmroute.wire.chat import BodyKind, OpenAIRequest, cache_salt, read
 
@@ -37,7 +37,7 @@ NS_PER_REQUEST = 1_000_000
 def requests_of(targets: int, tokens: int, count: int, world: Random) -> list[RoutingRequest]:
     """Return requests whose prompts begin like one of some documents and end each in its own way."""
     characters = tokens * CHARACTERS_PER_TOKEN
-    blocks = characters // TEXT_BLOCK_CHARACTERS
+    blocks = blocks_of(characters)
     shared = blocks - max(1, blocks // 10)
     documents = [
         tuple(world.getrandbits(64) for _ in range(shared)) for _ in range(min(4 * targets, DOCUMENTS_MAX))
@@ -82,7 +82,7 @@ class Run:
             lease = decision.lease
             held = len(request.chain) * 9 // 10 if decision.reason is Reason.CACHED else 0
             self.cached += held > 0
-            self._open.append((lease, held * TEXT_BLOCK_CHARACTERS // CHARACTERS_PER_TOKEN))
+            self._open.append((lease, characters_of(held) // CHARACTERS_PER_TOKEN))
             decided_ns += between_ns - began_ns
             if len(self._open) <= self._held:
                 continue
