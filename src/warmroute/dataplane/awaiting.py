@@ -6,10 +6,12 @@ Who loads adapters hears of it through `ports.AdapterLoads`; that it is done sho
 from collections.abc import Callable
 
 from warmroute.core.decision import Assigned
+from warmroute.core.errors import Failure
 from warmroute.core.events import Cancelled, Invocation
 from warmroute.core.limits import ADAPTER_WAIT_S
 from warmroute.dataplane.desk import Desk
 from warmroute.dataplane.exchange import LAST_ATTEMPT_SHARE, Exchange
+from warmroute.dataplane.finding import why_gone
 from warmroute.dataplane.plan import Plan
 from warmroute.routing.router import VariantBook
 from warmroute.wire import texts
@@ -84,11 +86,18 @@ class AdapterWaits:
             del self._waiting[at]
         self._desk.open.pop(wait, None)
 
-    def look(self) -> None:
-        """Start what waits in vain no longer, now that there is another fleet."""
+    def look(self, account: str) -> None:
+        """Start or answer what waits in vain no longer, now that there is another fleet.
+
+        Args:
+            account: For SageMaker's words.
+        """
         for at in list(self._waiting):
-            endpoint = self._desk.router.endpoints.get(at[0])
-            books = [] if endpoint is None else list(endpoint.variants.values())
+            gone = why_gone(self._desk.router, account, at[0], at[2])
+            if gone is not None:
+                self._refuse(at, gone)
+                continue
+            books = list(self._desk.router.endpoints[at[0]].variants.values())
             if not any(is_cold(book, at[1], at[2]) for book in books):
                 self._each(at, AdapterWait.go_on)
                 continue
@@ -106,6 +115,9 @@ class AdapterWaits:
             why: For the callers.
         """
         self._each((endpoint, component, adapter), lambda wait: wait.give_up(why))
+
+    def _refuse(self, at: AdapterAt, failure: Failure) -> None:
+        self._each(at, lambda wait: wait.refuse(failure))
 
     def _each(self, at: AdapterAt, what: "Callable[[AdapterWait], None]") -> None:
         for wait in list(self._waiting.get(at, ())):
@@ -172,9 +184,13 @@ class AdapterWait:
                 self._exchange.pause()
 
     def give_up(self, why: str) -> None:
-        """Answer that there is no adapter."""
+        """Answer that the adapter cannot be had now."""
+        self.refuse(texts.adapter_not_ready(self._at[2], self._at[1], why))
+
+    def refuse(self, failure: Failure) -> None:
+        """Answer with this failure."""
         if self._end():
-            self._exchange.start(texts.adapter_not_ready(self._at[2], self._at[1], why))
+            self._exchange.start(failure)
 
     # --- ports.Underway -----------------------------------------------------------------------
     def client_gone(self) -> None:

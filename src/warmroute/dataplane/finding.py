@@ -71,6 +71,23 @@ def _find_component(
     return Found(book, addressed[0], addressed[1])
 
 
+def why_gone(router: Router, account: str, name: str, component: str) -> Failure | None:
+    """Return why a component that was found before is not found any more; None while it is there.
+
+    Args:
+        router: With the fleet.
+        account: For SageMaker's words.
+        name: EndpointName.
+        component: InferenceComponentName.
+    """
+    endpoint = router.endpoints.get(name)
+    if endpoint is None:
+        return texts.endpoint_not_found(name, account)
+    if any(component in book.components for book in endpoint.variants.values()):
+        return None
+    return _no_component(router, endpoint, account, component)
+
+
 def _no_variant(endpoint: EndpointBook, account: str, target_variant: str | None) -> Failure:
     if target_variant is not None and endpoint.variants:
         known = ", ".join(sorted(endpoint.variant_names()))

@@ -92,7 +92,7 @@ class Gateway:
         self._authenticator = Authenticator(fleet.access_keys, fleet.api_keys, fleet.region)
         self._sessions.secret = fleet.session_key
         self._desk.forget_targets_but(set(self._desk.router.targets()))
-        self.waits.look()
+        self.waits.look(fleet.account)
         return True
 
     # --- before a request is whole ------------------------------------------------------------

@@ -265,10 +265,19 @@ def test_when_another_revision_takes_the_variants_place_those_that_wait_are_serv
     assert client.status == 200
 
 
+def test_when_an_adapter_is_deleted_those_that_wait_for_it_are_told_and_others_wait_on(bench):
+    client, _ = bench.ask()
+    _, other = bench.ask("other")
+    bench.copies((), (), components=(Component("base"), Component("other", "base")))
+    assert error(client) == (400, "Inference Component lora of account 123456789012 not found.")
+    assert bench.gateway.waits.adapters() == [("llm", "base", "other")]
+    other.client_gone()
+
+
 def test_when_the_endpoint_goes_those_that_wait_are_answered(bench):
     client, _ = bench.ask()
     assert bench.gateway.apply_fleet(Fleet(9, "eu-west-1", "123456789012"))
-    assert client.status >= 400
+    assert error(client) == (400, "Endpoint llm of account 123456789012 not found.")
 
 
 def test_where_nobody_loads_adapters_the_request_is_sent_as_it_is(bench):

@@ -3,7 +3,7 @@ import pytest
 from tests.unit.dataplane.conftest import Bench, target
 from warmroute.core.errors import Failure, Problem
 from warmroute.core.fleet import Component, Endpoint, Fleet, Routing, Variant
-from warmroute.dataplane.finding import find, invocable
+from warmroute.dataplane.finding import find, invocable, why_gone
 
 COMPONENTS = (Component("base"), Component("idle"), Component("lora", "base"))
 
@@ -102,3 +102,16 @@ def test_what_can_be_named_as_a_model_is_every_endpoint_of_one_model_component_a
 
 def test_an_endpoint_that_is_not_in_service_cannot_be_named():
     assert invocable(router_of(Endpoint("e", False, (variant("v", copy("i-1")),)))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "component", "said"),
+    [
+        ("many", "lora", None),
+        ("many", "none", "Inference Component none of account 123456789012 not found."),
+        ("gone", "lora", "Endpoint gone of account 123456789012 not found."),
+    ],
+)
+def test_what_was_found_once_is_there_or_is_told_as_one_that_was_never_there(router, name, component, said):
+    why = why_gone(router, "123456789012", name, component)
+    assert said == (None if why is None else why.message)
