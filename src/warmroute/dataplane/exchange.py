@@ -493,7 +493,7 @@ class Exchange:
     def _explained(self) -> HeaderList:
         if not self._plan.explain:
             return []
-        return explained(self._decision, self.record, self._book, self._plan.request)
+        return explained(self._decision, self.record, self._plan.request)
 
     def _head(self, status: int, fields: HeaderList) -> bytes:
         if self._close or not self._keep_alive:

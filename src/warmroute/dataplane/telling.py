@@ -143,12 +143,12 @@ def adapter_out_of_reach(request: RoutingRequest) -> Failure:
     return texts.adapter_not_ready(request.adapter, request.component, why)
 
 
-def explained(
-    decision: Assigned | None, record: Invocation, book: VariantBook, request: RoutingRequest
-) -> HeaderList:
+def explained(decision: Assigned | None, record: Invocation, request: RoutingRequest) -> HeaderList:
     """Return the header field with the receipt of the last decision; none where there was no decision."""
     if decision is None:
         return []
+    book = decision.lease.book  # not always the one that was drawn: another revision may have taken over
+    assert isinstance(book, VariantBook), "leases come from decide"
     told = receipt(
         record, decision.candidates, foreseen(decision.lease), instance=decision.target.instance_id,
         order=order(book, request),

@@ -7,7 +7,7 @@ from botocore.eventstream import EventStreamBuffer
 
 from tests.unit.dataplane.conftest import PREFIX_AWARE, target
 from warmroute.core.events import FailureCause
-from warmroute.core.fleet import NativeMapping
+from warmroute.core.fleet import NativeMapping, Variant
 from warmroute.core.limits import CALLER_UNREAD_S, ERROR_BODY_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX
 
 CHAT = b'{"model": "llm", "messages": [{"role": "user", "content": "hello"}]}'
@@ -566,6 +566,15 @@ def test_every_lease_comes_back_when_its_target_left_the_fleet_meanwhile(two):
     two.fleet(target("i-9"))
     assert two.router.open_leases() == 1
     two.upstreams.answer()
+
+
+def test_the_receipt_tells_the_order_over_the_revision_that_served(bench):
+    green = Variant("v", 1.0, PREFIX_AWARE, (), revision=2)
+    blue = Variant("v", 1.0, PREFIX_AWARE, (target("i-1"), target("i-2")), revision=1, share=0.0)
+    bench.fleet(variants=(green, blue))
+    client, _ = bench.send(headers=[(b"x-warmroute-explain", b"1")])
+    bench.upstreams.answer()
+    assert set(json.loads(client.header(b"x-warmroute-decision"))["order"]) == {"i-1", "i-2"}
 
 
 def test_the_record_has_the_times_in_order(two):
