@@ -77,6 +77,25 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Audit:
+    """A copy about whose engine nothing is known yet, before anything is loaded into it.
+
+    Attributes:
+        instance_id: Of the copy.
+        generation: Of its target.
+        fact: Where the engine is.
+        routes: How it is told.
+        strays: Adapters of ours that it should not have.
+    """
+
+    instance_id: InstanceId
+    generation: int
+    fact: InstanceFact
+    routes: AdapterRoutes
+    strays: frozenset[ComponentName]
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """An engine does not have an adapter that it had.
 
@@ -185,6 +204,7 @@ class AdapterCalls:
         self._lost: dict[At, Lost] = {}
         self._verify_s: dict[tuple[InstanceId, int], float] = {}
         self._listing: set[tuple[InstanceId, int]] = set()
+        self._audited: dict[tuple[InstanceId, int], bool] = {}
         self.counts = Counts()
 
     # --- what is known ----------------------------------------------------------------------------
@@ -196,6 +216,10 @@ class AdapterCalls:
     def answer(self, at: At) -> Heard | None:
         """Return an answer that is not written down yet."""
         return self._heard.get(at)
+
+    def is_audited(self, instance_id: InstanceId, generation: int) -> bool:
+        """Whether an engine is known to have nothing that it should not have, as far as it says."""
+        return self._audited.get((instance_id, generation), False)
 
     def lost(self, at: At) -> Lost | None:
         """Return what was found out about an adapter that its engine does not have any more."""
@@ -275,6 +299,34 @@ class AdapterCalls:
         for adapter in check.adapters - loaded.keys():
             _log.warning("adapter %s is not on %s any more; loading it again", adapter, check.instance_id)
             self._lost[check.instance_id, adapter] = Lost(check.generation, asked_s)
+            self._on_news()
+
+    def audit(self, audits: Iterable[Audit], copies: AbstractSet[tuple[InstanceId, int]]) -> None:
+        """Have engines unload what an earlier life of control, or of their own, has left there.
+
+        Args:
+            audits: Those to be looked at now.
+            copies: All there are, each with its generation; others are forgotten.
+        """
+        self._audited = {key: done for key, done in self._audited.items() if key in copies}
+        for one in audits:
+            key = (one.instance_id, one.generation)
+            if key not in self._audited:
+                self._audited[key] = False
+                self._tasks.spawn(self._audit(one), name=f"audit {one.instance_id}")
+
+    async def _audit(self, one: Audit) -> None:
+        key = (one.instance_id, one.generation)
+        try:
+            loaded = await self._loader.loaded(one.fact, one.routes)
+            for adapter in sorted(one.strays & (loaded or {}).keys()):
+                answer = await self._loader.unload(one.fact, one.routes, name=adapter)
+                _log.info(
+                    "adapter %s was left on %s; unload: %s", adapter, one.instance_id, answer.outcome.value
+                )
+        finally:
+            if key in self._audited:
+                self._audited[key] = True
             self._on_news()
 
     def tidy(self, in_use: AbstractSet[Artifact]) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from warmroute.controlplane.adapter_calls import AdapterCalls, Artifact, Call, Check, Verb
+from warmroute.controlplane.adapter_calls import AdapterCalls, Artifact, Audit, Call, Check, Verb
 from warmroute.controlplane.ports import Clock, InstanceFact, RouterStream
 from warmroute.controlplane.publish import target_generation
 from warmroute.core.ids import ComponentName, InstanceId, TargetId
@@ -35,6 +35,9 @@ from warmroute.resources.world import Rules
 
 _log = logging.getLogger(__name__)
 
+_KEEPS = (InstanceState.IN_SERVICE, InstanceState.DRAINING)
+"""Copies of other states are in no fleet; one that comes back does so as a new generation, with nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -49,6 +52,8 @@ class Planned:
         in_use: Artifacts that may be loaded somewhere.
         checks: Copies on which adapters serve.
         failures: Why adapters that are loaded nowhere cannot be loaded.
+        audits: Copies into which something is to be loaded.
+        copies: All copies of base components, with their generations.
         at_rest: No place is on its way.
     """
 
@@ -60,6 +65,8 @@ class Planned:
     in_use: frozenset[Artifact] = frozenset()
     checks: tuple[Check, ...] = ()
     failures: dict[ComponentName, str] = field(default_factory=dict)
+    audits: tuple[Audit, ...] = ()
+    copies: frozenset[tuple[InstanceId, int]] = frozenset()
     at_rest: bool = True
 
 
@@ -74,6 +81,8 @@ class _Draft:
     in_use: set[Artifact] = field(default_factory=set)
     checks: list[Check] = field(default_factory=list)
     failures: dict[ComponentName, str] = field(default_factory=dict)
+    audits: list[Audit] = field(default_factory=list)
+    copies: set[tuple[InstanceId, int]] = field(default_factory=set)
     at_rest: bool = True
 
 
@@ -142,6 +151,8 @@ class AdapterKeeper:
             in_use=frozenset(draft.in_use),
             checks=tuple(draft.checks),
             failures=draft.failures,
+            audits=tuple(draft.audits),
+            copies=frozenset(draft.copies),
             at_rest=draft.at_rest,
         )
 
@@ -151,6 +162,7 @@ class AdapterKeeper:
         self.calls.begin(planned.calls, planned.heard, planned.artifacts)
         self.calls.tidy(planned.in_use)
         self.calls.verify(planned.checks)
+        self.calls.audit(planned.audits, planned.copies)
         places = {
             (record.instance_id, place.adapter)
             for one in planned.plans
@@ -223,6 +235,8 @@ class AdapterKeeper:
         now_s = self._clock.wall_s()
         settled = [
             replace(record, adapters=self._heard(record, _generation(record, facts), draft))
+            if record.state in _KEEPS
+            else replace(record, adapters=())
             for record in group.copies
         ]
         wanted = {
@@ -248,7 +262,7 @@ class AdapterKeeper:
             draft.artifacts[name] = (artifact.revision, artifact.artifact_url or "", elsewhere)
         after = [replace(record, adapters=arranged.places[record.instance_id]) for record in settled]
         for record in after:
-            self._order(record, facts, scene, acked_version, draft)
+            self._order(record, group, draft, facts=facts, scene=scene, acked_version=acked_version)
         return after
 
     def _without_files(
@@ -350,18 +364,18 @@ class AdapterKeeper:
     def _order(
         self,
         record: InstanceRecord,
+        group: "_Group",
+        draft: _Draft,
+        *,
         facts: Mapping[InstanceId, InstanceFact],
         scene: Scene,
         acked_version: int,
-        draft: _Draft,
     ) -> None:
         """Say what the engine of a copy is to be told."""
         fact = facts.get(record.instance_id)
         image = self._rules.image(record.launch) or Image(name="")
-        serving = frozenset(place.adapter for place in record.adapters if place.state is PlaceState.SERVING)
-        if fact is not None and serving:
-            generation = target_generation(record, fact)
-            draft.checks.append(Check(record.instance_id, generation, fact, image.adapters, serving))
+        if fact is not None:
+            self._look_at(record, group, fact, image, draft)
         for place in record.adapters:
             at = (record.instance_id, place.adapter)
             rests = place.state is PlaceState.SERVING or not self.calls.may(at, scene.now_s)
@@ -372,11 +386,28 @@ class AdapterKeeper:
             use = scene.uses.get(at, Use())
             if place.state is PlaceState.LOADING:
                 verb = Verb.LOAD
+                if not self.calls.is_audited(record.instance_id, generation):
+                    continue
             elif may_unload(place, acked_version=acked_version, in_flight=use.in_flight):
                 verb = Verb.UNLOAD
             else:
                 continue
             draft.calls.append(Call(verb, at, place.revision, generation, fact, image.adapters))
+
+    @staticmethod
+    def _look_at(
+        record: InstanceRecord, group: "_Group", fact: InstanceFact, image: Image, draft: _Draft
+    ) -> None:
+        """Say what the engine of a copy is to be asked."""
+        generation = target_generation(record, fact)
+        draft.copies.add((record.instance_id, generation))
+        serving = frozenset(place.adapter for place in record.adapters if place.state is PlaceState.SERVING)
+        there = {place.adapter for place in record.adapters if place.state is not PlaceState.LOADING}
+        if serving:
+            draft.checks.append(Check(record.instance_id, generation, fact, image.adapters, serving))
+        if len(there) < len(record.adapters):  # before the first load
+            strays = frozenset({adapter.name for adapter in group.adapters} - there)
+            draft.audits.append(Audit(record.instance_id, generation, fact, image.adapters, strays))
 
     def _advance(
         self,

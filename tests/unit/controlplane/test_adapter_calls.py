@@ -6,7 +6,7 @@ import pytest
 
 from warmroute.adapters.adapter_memory import MemoryAdapterLoader, MemoryShelf
 from warmroute.adapters.tasks import Tasks
-from warmroute.controlplane.adapter_calls import AdapterCalls, Call, Check, Heard, Lost, Verb
+from warmroute.controlplane.adapter_calls import AdapterCalls, Audit, Call, Check, Heard, Lost, Verb
 from warmroute.controlplane.ports import AdapterAnswer, AdapterOutcome, InstanceFact, InstancePhase
 from warmroute.core import limits
 from warmroute.core.machines import AdapterRoutes
@@ -298,5 +298,45 @@ def test_engines_are_asked_from_time_to_time_what_they_have(bench):
         assert made.calls.lost(AT) == Lost(1, made.clock.now_s)
         await made.begin(written=[AT])
         assert made.calls.lost(AT) is None
+
+    bench(test)
+
+
+def audit(*strays, generation=1):
+    return Audit("i-1", generation, FACT, AdapterRoutes.AUTO, frozenset(strays))
+
+
+def test_what_was_left_on_an_engine_is_unloaded_once(bench):
+    async def test(made):
+        made.loader.engines["i-1", 1] = {"a": "/old", "other": "/o"}
+        for _ in range(2):
+            made.calls.audit([audit("a", "b")], {("i-1", 1)})
+            assert len(made.loader.calls) == 0 or made.calls.is_audited("i-1", 1)
+            await made.rest()
+        assert made.loader.calls == [("unload", "i-1", "a")]
+        assert made.calls.is_audited("i-1", 1)
+        assert not made.calls.is_audited("i-1", 2)
+        made.calls.audit([], set())
+        assert not made.calls.is_audited("i-1", 1), "copies that are gone are forgotten"
+
+    bench(test)
+
+
+def test_an_engine_that_does_not_say_what_it_has_is_taken_as_it_is(bench):
+    async def test(made):
+        made.loader.silent = True
+        made.calls.audit([audit("a")], {("i-1", 1)})
+        await made.rest()
+        assert made.calls.is_audited("i-1", 1)
+
+    bench(test)
+
+
+def test_a_copy_that_left_during_its_audit_is_not_remembered(bench):
+    async def test(made):
+        made.calls.audit([audit("a")], {("i-1", 1)})
+        made.calls.audit([], set())
+        await made.rest()
+        assert not made.calls.is_audited("i-1", 1)
 
     bench(test)

@@ -543,7 +543,7 @@ def test_routers_are_told_why_an_adapter_is_loaded_nowhere(adapters):
         bench.loader.refusals["a"] = "out of memory"
         (copy,) = bench.plane.copies("base")
         bench.plane.provider.exit(copy.instance_id)
-        await bench.plane.step(5)
+        await bench.plane.step(6)
         assert bench.everywhere() == ["b"]
         assert failures(bench) == {"a": "out of memory"}
         assert bench.status("a") is ComponentStatus.IN_SERVICE
@@ -587,3 +587,45 @@ def test_an_adapter_whose_files_have_gone_takes_no_room_and_keeps_nobody_busy(ad
         assert (bench.everywhere(), failures(bench)) == (["a"], {})
 
     adapters(test, copies=1)
+
+
+def test_what_an_earlier_life_left_on_a_server_is_unloaded_before_anything_is_loaded(adapters):
+    async def test(bench):
+        (copy,) = bench.plane.copies("base")
+        bench.loader.engines[copy.instance_id, 1] = {"a": "/old", "b": "/old", "own": "/operators"}
+        most = []
+        bench.loader.on_call = lambda *_: most.append(len(bench.loader.engines[copy.instance_id, 1]))
+        await bench.create("a", "b", "c")
+        await bench.plane.settle(100)
+        assert bench.loader.engines[copy.instance_id, 1].keys() >= {"own"}
+        assert bench.loader.calls[:2] == [
+            ("unload", copy.instance_id, "a"),
+            ("unload", copy.instance_id, "b"),
+        ]
+        assert max(most) == 3, "no more than before, and at most two of ours"
+        assert "/old" not in bench.loader.engines[copy.instance_id, 1].values()
+
+    adapters(test, copies=1)
+
+
+def test_a_server_that_was_away_begins_without_adapters(plane):
+    async def test(made):
+        bench = Adapters(made)
+        await made.carry(count=1, InstanceType="fixed")
+        await bench.base("base", 1)
+        await made.settle()
+        await bench.create("a")
+        await made.settle()
+        (copy,) = made.copies("base")
+        made.provider.set_ready(False, copy.instance_id)
+        await made.step(10, seconds=2.1)
+        assert bench.places() == []
+        await bench.delete("a")
+        await made.step(2)
+        assert bench.status("a") is None, "it does not wait for a server that is away"
+        await bench.create("b")
+        made.provider.set_ready(True, copy.instance_id)
+        await made.settle()
+        assert bench.everywhere() == ["b"]
+
+    plane(test)
