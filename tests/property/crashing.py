@@ -105,6 +105,15 @@ class Instance(msgspec.Struct):
     endpoint: str
     state: str
     component: str = ""
+    attempt: int = 1
+
+
+def keeps_failing(record):
+    """Return whether it is a copy without which its component stays in service.
+
+    A model that nothing has tried out yet can be bad: on a server that is not ours, or on no copy at all.
+    """
+    return bool(record.component) and record.attempt > 3 and record.state in ("starting", "stopping")
 
 
 class CrashingStore(MemoryStore):
@@ -126,8 +135,13 @@ class CrashingStore(MemoryStore):
         self.faults.point("a transaction, after its commit")
 
     def content(self):
-        """Return all that is kept."""
-        return (self._content.resources, self._content.instances)
+        """Return all that is kept, but for copies that fail and are tried again and again."""
+        instances = {
+            instance_id: document
+            for instance_id, document in self._content.instances.items()
+            if not keeps_failing(msgspec.json.decode(document, type=Instance))
+        }
+        return self._content.resources, instances
 
     def settled(self):
         """Return whether nothing changes by its status."""
@@ -151,6 +165,8 @@ class Servers(MemoryProvider):
         self.faults = faults
         self.places = {}
         self.late = set()
+        self.failing = False
+        """Whatever is started ends at once."""
         self.under_way = []
         """Starts that go on although who ordered them is dead: they end some time later."""
 
@@ -169,14 +185,16 @@ class Servers(MemoryProvider):
         self.faults.point(f"the start of {order.instance_id}, after it")
 
     async def _start(self, order):
+        if order.instance_id in self.instances:
+            return
         urls = URLS.get(order.instance_type)
-        if urls is not None and order.instance_id not in self.instances:
+        if urls is not None:
             free = [url for url in urls if url not in self.places.values()]
             if not free:
                 raise ProviderRefused("All URLs are in use.")
             self.places[order.instance_id] = free[0]
         await super().start(order)
-        if order.image == "exits":
+        if order.image == "exits" or self.failing:
             self.exit(order.instance_id)
         if order.image == "never" or self.faults.choice.random() < 0.3:
             self.set_ready(False, order.instance_id)
@@ -527,10 +545,18 @@ class Plane:
     def quieten(self):
         """End all trouble."""
         self.alarm = AlarmState.OK
+        self.provider.failing = False
         self.faults.troubles = 0.0
         self.faults.countdown = None
         self.routers.moody = False
         self.provider.come_up()
+
+    def change_luck(self):
+        """Let starts fail from now on, or succeed again."""
+        self.provider.failing = not self.provider.failing
+        self.trace.append(f"starts {'fail' if self.provider.failing else 'succeed'} now")
+        if self.provider.failing:
+            self.watch.disturbed |= {name for kind, name in self.watch.statuses if kind is Kind.ENDPOINT}
 
     def disturb(self):
         """Let a server end by itself, or be sick for a while."""

@@ -13,7 +13,7 @@ import random
 
 import pytest
 
-from tests.property.crashing import TYPES, Plane
+from tests.property.crashing import TYPES, Plane, keeps_failing
 from warmroute.adapters.service_model import load_scaling_schema, load_schema
 from warmroute.core import limits
 from warmroute.resources.adapter_places import PlaceState
@@ -31,9 +31,11 @@ CHUNKS = [list(SEEDS[first : first + PER_TEST]) for first in range(0, len(SEEDS)
 
 OPERATIONS = (8, 25)
 SETTLE_STEPS_MAX = 600
-STILL_STEPS = 25
-"""Nothing that waits, waits longer: 27 s at first, 5 minutes later on."""
+STILL_S = 100.0
+"""Nothing that waits, waits longer: the longest back-off is 60 s."""
 ENDPOINTS = ("ep", "other")
+"""The second never carries components: ManagedInstanceScaling and a scalable target of one variant would
+undo each other's work without end."""
 COMPONENTS = ("ic", "ic-2")
 ADAPTERS = ("ad", "ad-2", "ad-3")
 REFUSALS = {ApiCode.VALIDATION, ApiCode.LIMIT, ApiCode.UNAVAILABLE, ApiCode.OBJECT_NOT_FOUND}
@@ -125,7 +127,7 @@ class Caller:
         if not missing and self.choice.random() < 0.8:
             return self._update(tables)
         name = self.choice.choice(missing or ENDPOINTS)
-        carrying = self.choice.random() < (0.9 if self.carrying else 0.1)
+        carrying = name == "ep" and self.choice.random() < (0.95 if self.carrying else 0.1)
         config = self._config_name(carrying=carrying, good=self.choice.random() < 0.8)
         return "CreateEndpoint", {"EndpointName": name, "EndpointConfigName": config}
 
@@ -134,7 +136,7 @@ class Caller:
             return self._create(tables)
         name = self._endpoint(tables)
         carrying = name in self._carrying(tables)
-        if self.choice.random() < 0.05:
+        if name == "ep" and self.choice.random() < 0.05:
             carrying = not carrying
         request = {"EndpointName": name, "EndpointConfigName": self._config_name(carrying=carrying)}
         if not carrying and self.choice.random() < 0.3:
@@ -239,6 +241,7 @@ class Caller:
         there = [
             (f"endpoint/{one.name}/variant/v", "sagemaker:variant:DesiredInstanceCount")
             for one in tables.endpoints()
+            if one.name == "other"
         ]
         there += [
             (f"inference-component/{one.name}", "sagemaker:inference-component:DesiredCopyCount")
@@ -329,23 +332,24 @@ async def call(plane, operation, request):
             raise AssertionError(f"not a documented refusal: {error}") from error
 
 
-async def settle(plane, still_steps=STILL_STEPS):
+async def settle(plane, still_s=STILL_S):
     """Let everything come to rest: no call, no trouble, time that passes.
 
     At rest nothing changes any more, whether the reconciler has nothing to do or waits for room that there
     will not be: a copy that fits on no host, a host that has to go and whose copies fit nowhere else.
     """
     plane.quieten()
-    still = 0
+    still = 0.0
     for number in range(SETTLE_STEPS_MAX):
         before = plane.store.content()
-        await plane.alive(plane.step(1.1 if number < 40 else 12.0))
+        seconds = 1.1 if number < 40 else 12.0
+        await plane.alive(plane.step(seconds))
         if number % 3 == 0:
             await plane.alive(plane.scale())
         plane.provider.come_up()
         same = before == plane.store.content() and plane.store.settled()
-        still = still + 1 if same else 0
-        if still == still_steps:
+        still = still + seconds if same else 0.0
+        if still >= still_s:
             return
     with plane.store.look() as tables:
         state = [(one.name, str(one.status)) for one in (*tables.endpoints(), *tables.inference_components())]
@@ -383,6 +387,8 @@ async def sequence(plane):
                 await plane.alive(plane.scale())
         if choice.random() < 0.12:
             plane.disturb()
+        if choice.random() < (0.3 if plane.provider.failing else 0.06):
+            plane.change_luck()
         if choice.random() < 0.1:
             plane.trace.append("CRASH between two steps")
             await plane.kill()
@@ -408,7 +414,7 @@ async def take_all_away(plane):
         for endpoint in endpoints:
             await plane.alive(call(plane, "DeleteEndpoint", {"EndpointName": endpoint.name}))
             await plane.alive(plane.step(1.1))
-        await settle(plane, still_steps=6)
+        await settle(plane, still_s=6.0)
     with plane.store.look() as tables:
         assert tables.endpoints() == ()
         assert tables.inference_components() == ()
@@ -424,8 +430,10 @@ def check(plane):
     with plane.store.look() as tables:
         endpoints, components = tables.endpoints(), tables.inference_components()
         instances = tables.instances()
+    failing = {record.instance_id for record in instances if keeps_failing(record)}
+    instances = tuple(record for record in instances if record.instance_id not in failing)
     servers = {record.instance_id for record in instances if not record.carries_copies}
-    assert servers == set(plane.provider.instances), "what runs is what is recorded"
+    assert servers == set(plane.provider.instances) - failing, "what runs is what is recorded"
     full = {record.host for record in instances}
     for record in instances:
         waits = (
@@ -498,10 +506,12 @@ def check_engines(plane, instances):
         if not record.component:
             continue
         generation = plane.provider.instances[record.instance_id].fact.generation
-        loaded = plane.engines.engines.get((record.instance_id, generation + record.returns), {})
-        loaded = loaded or plane.engines.engines.get((record.instance_id, generation), {})
+        loaded = set(plane.engines.engines.get((record.instance_id, generation), {}))
+        recorded = {place.adapter for place in record.adapters}
         assert all(place.state is PlaceState.SERVING for place in record.adapters), record.adapters
-        assert sorted(loaded) == sorted(place.adapter for place in record.adapters), (loaded, record.adapters)
+        assert recorded <= loaded, (loaded, record.adapters)
+        # A server that is not ours and came back counts as started anew, with an empty engine.
+        assert record.returns or recorded == loaded, (loaded, record.adapters)
 
 
 def check_places(plane, instances):
