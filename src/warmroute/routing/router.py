@@ -158,12 +158,13 @@ class Router:
         Cost:
             1-4 µs at 7 targets; under KV_AWARE 10 to 30, as `pick_kv_aware` says.
         """
-        pool = book.pool
+        pool, adapter = book.pool, ""
         if request.component or request.adapter or request.session:
             special = self._decide_special(book, request, now_ns, tried)
             if special is not None:
                 return special
-            pool = book.pool_of(request.component, request.adapter)
+            adapter = request.adapter
+            pool = book.pool_of(request.component, adapter)
         candidates, instances = pool.candidates, pool.instances
         if tried or pool.on_probation or not candidates:
             elsewhere = self._elsewhere(book, request, now_ns, tried)
@@ -179,7 +180,6 @@ class Router:
             row, reason, rank = candidates[0], _ONLY_CANDIDATE, 0 if has_order else -1
         elif kv is not None and (request.chain or request.key is not None):
             row, reason, rank, depth = pick_kv_aware(candidates, request, kv, now_ns)
-            adapter = request.adapter
             decision = assign(book, row, reason, rank=rank, candidates=len(candidates), adapter=adapter)
             if adapter:
                 self._watch_set(book, request.component, adapter, pool)
@@ -190,10 +190,10 @@ class Router:
             row, reason, rank = self._pick(book, request, candidates, instances)
         decision = assign(
             book, row, reason, rank=rank, candidates=len(candidates), request=request, now_ns=now_ns,
-            adapter=request.adapter,
+            adapter=adapter,
         )  # fmt: skip
-        if request.adapter:
-            self._watch_set(book, request.component, request.adapter, pool)
+        if adapter:
+            self._watch_set(book, request.component, adapter, pool)
         return decision
 
     def _watch_set(self, book: VariantBook, component: str, adapter: str, pool: Pool) -> None:
