@@ -491,9 +491,8 @@ class Exchange:
         return fields
 
     def _explained(self) -> HeaderList:
-        if not self._plan.explain:
-            return []
-        return explained(self._decision, self.record, self._plan.request)
+        plan = self._plan
+        return explained(self._decision, self.record, plan.request) if plan.explain else []
 
     def _head(self, status: int, fields: HeaderList) -> bytes:
         if self._close or not self._keep_alive:
