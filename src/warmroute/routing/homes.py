@@ -6,17 +6,18 @@ targets has. Starts become too popular and cease to be with hysteresis, so that 
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from warmroute.routing.key import twice
 
-WINDOW = 1024
+WINDOW: Final = 1024
 """Requests in one of the two windows over which shares are counted, at least."""
-HITS = 16
+HITS: Final = 16
 """Requests with a start just popular enough in a window, at least: fewer are above or below by chance, and
 the homes of such starts would change every few windows."""
-COUNT_MIN = 8
+COUNT_MIN: Final = 8
 """Requests with a start before it may be called popular: the first few say nothing."""
-DEVIATIONS = 3.0
+DEVIATIONS: Final = 3.0
 """How far above the limit a count must be in the first window, in standard deviations of one at the limit:
 a session's first burst is no popularity, and of routers that share nothing each would see another."""
 

@@ -9,14 +9,16 @@ The chain of KV_AWARE's text blocks begins with the same partition, so that what
 because the engine's cache tells them apart (component, adapter, tenant) tells two chains apart as well.
 """
 
+from typing import Final
+
 from xxhash import xxh3_64_intdigest
 
-KEY_VERSION = 1
-TEXT_BLOCK_CHARACTERS = 1024
+KEY_VERSION: Final = 1
+TEXT_BLOCK_CHARACTERS: Final = 1024
 """Characters (OpenAI) or bytes (native) in a text block of KV_AWARE, but for the first ones."""
-_FIRST_ENDS = (0, 128, 256, 512)
+_FIRST_ENDS: Final = (0, 128, 256, 512)
 """Where the first text blocks end: starts of short prompts, of which chats have many, are told apart too."""
-_EXTRA = len(_FIRST_ENDS) - 1
+_EXTRA: Final = len(_FIRST_ENDS) - 1
 
 
 _COMPONENT_VERSION = f"{KEY_VERSION} component"
