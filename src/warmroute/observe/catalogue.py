@@ -136,7 +136,8 @@ PENDING_CHARACTERS = Metric(
 )  # fmt: skip
 CACHE_BLOCKS = Metric(
     "warmroute_cache_blocks", MetricKind.GAUGE, _TARGET,
-    "KV_AWARE: text blocks of 1,024 characters that a target is thought to hold in its cache.",
+    "KV_AWARE: text blocks, of 1,024 characters but for a prompt's first four, that a target is thought to "
+    "hold in its cache.",
 )  # fmt: skip
 CACHE_TRUST = Metric(
     "warmroute_cache_trust", MetricKind.GAUGE, (*_TARGET, "trust", "why"),
