@@ -167,10 +167,40 @@ def _yaml(text: str) -> object:
                 seen.add(key)
             return super().construct_mapping(node, deep=deep)
 
+    loader = Loader(text)
     try:
-        return yaml.load(text, Loader)  # noqa: S506  (a SafeLoader)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _count(node, {})
+        return loader.construct_document(node)
     except yaml.YAMLError as error:
         raise _YamlMistake(" ".join(str(error).split())) from None
+    finally:
+        loader.dispose()
+
+
+def _count(node: Any, counts: dict[int, int]) -> int:
+    """Return how many values a node of YAML stands for, those behind its aliases each time they stand.
+
+    Raises:
+        _YamlMistake: It has itself within it, or there are more than a file without aliases can have.
+    """
+    known = counts.get(id(node))
+    if known == 0:
+        raise _YamlMistake(f"what begins in line {node.start_mark.line + 1} has itself within it")
+    if known is not None:
+        return known
+    counts[id(node)] = 0
+    count = 1
+    if not isinstance(node.value, str):
+        for inner in node.value:  # a list has nodes, a table pairs of them
+            for each in inner if isinstance(inner, tuple) else (inner,):
+                count += _count(each, counts)
+    if count > BYTES_MAX:
+        raise _YamlMistake(f"its aliases make more than {BYTES_MAX} values of it")
+    counts[id(node)] = count
+    return count
 
 
 # --- What is allowed -----------------------------------------------------------------------------

@@ -39,6 +39,10 @@ Models:
   - <<: *model
     ModelName: m2
 """
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 10))
+MERGED_LAUGHS = "a0: &a0 {x: y}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [{f'*a{n - 1}, ' * 9}]}}\n" for n in range(1, 10)
+)
 
 
 @pytest.fixture
@@ -91,6 +95,10 @@ def test_an_empty_file_wants_nothing(file):
         ("x" * (BYTES_MAX + 1), "f.toml", f"has {BYTES_MAX + 1} bytes; at most {BYTES_MAX} are allowed"),
         ("[" * 100_000, "f.yaml", "nested too deeply"),
         ("!!python/object/apply:os.system [ls]", "f.yaml", "not valid YAML"),
+        ("Models: [a, &x [*x]]", "f.yaml", "not valid YAML: what begins in line 1 has itself within it"),
+        ("Models:\n- &x\n  <<: *x", "f.yaml", "not valid YAML: what begins in line 2 has itself within it"),
+        (LAUGHS, "f.yaml", "not valid YAML: its aliases make more than 1048576 values of it"),
+        (MERGED_LAUGHS, "f.yaml", "not valid YAML: its aliases make more than 1048576 values of it"),
         ("- 1", "f.yaml", "the file = [1]: must be a table"),
         ("Name = 'a b'", "f.toml", 'f.toml: Name = "a b": must be text that matches'),
         (
