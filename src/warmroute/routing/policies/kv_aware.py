@@ -18,13 +18,16 @@ busy it is); the cost and its anchor are ours, see ``docs/policies/kv-aware.md``
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from warmroute.core.decision import Reason, RoutingRequest
 from warmroute.routing.key import characters_of
 from warmroute.routing.kvbook import KvBook
+from warmroute.routing.kvindex import Trust
 from warmroute.routing.ledger import TargetRow
 from warmroute.routing.rendezvous import rank, weights
 
+_UNKNOWN: Final = Trust.UNKNOWN
 _SCANS_MAX = 4
 """Different lengths held of a prompt up to which it is quickest to go through all candidates for each."""
 
@@ -105,6 +108,13 @@ def _costs(
     tuning = book.tuning
     sizes = [len(row.shelf.blocks) for row in candidates if row.shelf is not None]
     emptiest, fullest = min(sizes), max(sizes)
+    if fullest and not emptiest:  # an engine that keeps nothing is not empty for want of prompts
+        sizes = [
+            fullest if shelf.trust is _UNKNOWN else len(shelf.blocks)
+            for row in candidates
+            if (shelf := row.shelf) is not None
+        ]
+        emptiest = min(sizes)
     room = tuning.room / fullest if fullest else 0.0  # per token, and per block more than the emptiest has
     # As if nobody held anything and nobody were home ...
     base = length * (1.0 + rule.anchor - room * emptiest)
@@ -116,8 +126,8 @@ def _costs(
         + slope * row.in_flight
         + (pending(shelf, now_ns) if shelf.pending else 0)
         + decode * shelf.resident
-        + crowd * len(shelf.blocks)
-        for row in candidates
+        + crowd * sizes[position]
+        for position, row in enumerate(candidates)
         if (shelf := row.shelf) is not None
     ]
     # ... less what is held,

@@ -267,6 +267,14 @@ def test_room_moves_nothing_that_is_held_already():
     assert bench.pick()[:2] == (HOME, Reason.CACHED)
 
 
+def test_an_engine_that_keeps_nothing_has_no_room():
+    """Its record is empty for good: it has home and load only, and draws no prompt of others."""
+    bench = Bench(ROOM)
+    bench.book.index.trust(bench.row(SECOND).shelf, Trust.UNKNOWN, "reports nothing cached")
+    fill(bench, r0=100, r2=100, r3=100, r4=100)
+    assert bench.pick()[0] == HOME
+
+
 # --- copies of popular starts -----------------------------------------------------------------------
 COPIES = KvTuning(anchor=0.25, price=0.0, harm=0.0, decode=0.0, room=0.0, copies=0.5)
 SYSTEM = tuple(range(7001, 7014))
