@@ -555,8 +555,6 @@ class Plane:
         """Let starts fail from now on, or succeed again."""
         self.provider.failing = not self.provider.failing
         self.trace.append(f"starts {'fail' if self.provider.failing else 'succeed'} now")
-        if self.provider.failing:
-            self.watch.disturbed |= {name for kind, name in self.watch.statuses if kind is Kind.ENDPOINT}
 
     def disturb(self):
         """Let a server end by itself, or be sick for a while."""

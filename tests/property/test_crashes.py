@@ -384,6 +384,8 @@ async def sequence(plane):
             if choice.random() < 0.25:
                 plane.metrics.value = choice.choice([0.0, 10.0, 200.0])
                 plane.alarm = choice.choice([AlarmState.OK, AlarmState.OK, AlarmState.ALARM])
+                if plane.alarm is AlarmState.ALARM and not plane.provider.failing:
+                    plane.change_luck()  # so that a rollback may fail too
                 await plane.alive(plane.scale())
         if choice.random() < 0.12:
             plane.disturb()
