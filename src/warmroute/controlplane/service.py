@@ -119,7 +119,7 @@ class ControlService:
                 raise ApiError(ApiCode.UNAVAILABLE, UNAVAILABLE) from None
         except ApiError as error:
             self.calls.count(operation, error.code)
-            _log.info("%s%s by %s refused: %s", operation, _subject(request), caller, one_line(str(error)))
+            _log.info("%s%s by %s refused: %s", operation, _subject(request), caller, one_line(error.logged))
             raise
         self.calls.count(operation, "")
         if not operation.startswith(("Describe", "List")):

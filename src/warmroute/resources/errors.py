@@ -50,12 +50,14 @@ class ApiError(Exception):
     Attributes:
         code: The row of the table.
         message: What is wrong, what was got, what is allowed.
+        logged: The same for logs, without what was got where that may hold a secret.
     """
 
-    def __init__(self, code: ApiCode, message: str) -> None:
+    def __init__(self, code: ApiCode, message: str, *, logged: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.logged = logged or message
 
     @property
     def status(self) -> int:

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from warmroute.resources.errors import ApiCode, ApiError, invalid
+from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.patterns import compile_java
 from warmroute.resources.shapes import Shape
 
@@ -37,10 +37,14 @@ _JAVA_NAMES = {"integer": "Integer", "long": "Long", "float": "Float", "double":
 @dataclass(slots=True)
 class _Findings:
     texts: list[str] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+    """The same without the values: an Environment has secrets."""
 
     def add(self, value: object, path: str, constraint: str) -> None:
         quoted = "null" if value is None else f"'{_quote(value)}'"
-        self.texts.append(f"Value {quoted} at '{path}' failed to satisfy constraint: {constraint}")
+        rest = f"at '{path}' failed to satisfy constraint: {constraint}"
+        self.texts.append(f"Value {quoted} {rest}")
+        self.logged.append(f"Value {rest}")
 
 
 def validate(shape: Shape, document: object) -> dict[str, Any]:
@@ -60,9 +64,12 @@ def validate(shape: Shape, document: object) -> dict[str, Any]:
     value = _check(shape, document, "", findings)
     if findings.texts:
         count = len(findings.texts)
-        plural = "" if count == 1 else "s"
-        listed = "; ".join(findings.texts[:ERRORS_MAX])
-        raise invalid(f"{count} validation error{plural} detected: {listed}")
+        told = f"{count} validation error{'' if count == 1 else 's'} detected: "
+        raise ApiError(
+            ApiCode.VALIDATION,
+            told + "; ".join(findings.texts[:ERRORS_MAX]),
+            logged=told + "; ".join(findings.logged[:ERRORS_MAX]),
+        )
     assert isinstance(value, dict)
     return value
 

@@ -139,6 +139,20 @@ def test_the_log_says_what_a_refused_call_was_about_only_when_it_was_well_formed
     assert "\n" not in caplog.messages[1]
 
 
+def test_the_log_has_no_values_of_a_refused_request_and_its_caller_has(plane, caplog):
+    container = {"Image": "img", "Environment": {"HF_TOKEN": "a-secret", "A=B": "c"}}
+    body = json.dumps({"ModelName": "m", "PrimaryContainer": container}).encode()
+
+    async def test(p):
+        with caplog.at_level(logging.INFO), pytest.raises(ApiError, match="a-secret"):
+            await p.service.call("CreateModel", body)
+
+    plane(test)
+    (line,) = caplog.messages
+    assert "Value at 'primaryContainer.environment' failed to satisfy constraint: Map keys must" in line
+    assert "a-secret" not in line
+
+
 def test_questions_are_not_logged(plane, caplog):
     async def test(p):
         with caplog.at_level(logging.INFO):

@@ -158,3 +158,11 @@ def test_a_number_that_is_none_of_the_choices_is_refused_with_them():
     assert validate(shape, {"Every": 30}) == {"Every": 30}
     with pytest.raises(ApiError, match=r"Value '11' at 'every' .*enum value set: \[10, 30\]"):
         validate(shape, {"Every": 11})
+
+
+def test_for_logs_a_refusal_has_no_values():
+    with pytest.raises(ApiError) as caught:
+        validate(REQUEST, {"Environment": {"A": "secret"}, "Name": "Secret"})
+    assert "secret" in caught.value.message
+    assert caught.value.logged.startswith("4 validation errors detected: Value at 'name' failed to satisfy")
+    assert "ecret" not in caught.value.logged
