@@ -93,7 +93,10 @@ def _no_variant(endpoint: EndpointBook, account: str, target_variant: str | None
         known = ", ".join(sorted(endpoint.variant_names()))
         text = f"Variant {target_variant} not found on endpoint {endpoint.name} of account {account}"
         return Failure(Problem.BAD_REQUEST, f"{text}; it has: {known}.")
-    return Failure(Problem.NO_CAPACITY, f"Endpoint {endpoint.name} has no instance in service yet.")
+    text = f"Endpoint {endpoint.name} has no instance in service yet."
+    if any(book.candidates for book in endpoint.variants.values()):
+        text = f"Every variant of endpoint {endpoint.name} has weight 0; name one in TargetVariant."
+    return Failure(Problem.NO_CAPACITY, text)
 
 
 def _no_component(router: Router, endpoint: EndpointBook, account: str, component: str) -> Failure:

@@ -94,6 +94,14 @@ def test_an_endpoint_of_which_no_variant_has_a_share_has_no_capacity(component, 
     assert failure.problem is Problem.NO_CAPACITY
 
 
+def test_that_every_variant_has_weight_0_is_not_told_as_if_no_instance_were_there():
+    idle = variant("idle", components=(), weight=0)
+    router = router_of(Endpoint("e", True, (idle, variant("v", target("i-1"), components=(), weight=0))))
+    failure = found(router, "e")
+    assert failure.problem is Problem.NO_CAPACITY
+    assert failure.message == "Every variant of endpoint e has weight 0; name one in TargetVariant."
+
+
 def test_what_can_be_named_as_a_model_is_every_endpoint_of_one_model_component_and_adapter(router):
     assert invocable(router) == [
         ("llm", ""), ("many/base", ""), ("many/idle", ""), ("many/lora", "many/base"), ("many/other", ""),
