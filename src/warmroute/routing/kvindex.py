@@ -49,6 +49,7 @@ class Shelf:
         capacity: Blocks that a record may have; learnt.
         doubtful: Its server was away, and may have come back with an empty cache.
         epoch: Grows when what was expected is forgotten.
+        full: It has given up blocks for want of room, or keeps none: more go there in place of others only.
         trust: How the blocks are known.
         why: What the last change of ``trust`` was for.
         pending: Characters of prompts that no first token has shown to be computed.
@@ -57,8 +58,8 @@ class Shelf:
     """
 
     __slots__ = (
-        "bit", "blocks", "capacity", "clear_ns", "contradictions", "doubtful", "epoch", "expected", "pending",
-        "resident", "trust", "why",
+        "bit", "blocks", "capacity", "clear_ns", "contradictions", "doubtful", "epoch", "expected", "full",
+        "pending", "resident", "trust", "why",
     )  # fmt: skip
 
     def __init__(self, bit: int) -> None:
@@ -75,6 +76,7 @@ class Shelf:
         # With exact knowledge: blocks on their way to the cache, with how many requests bring them.
         self.expected: dict[int, int] = {}
         self.epoch = 0
+        self.full = False
 
     def __repr__(self) -> str:
         return f"<{self.trust} ({self.why}), {len(self.blocks)} blocks, {self.pending} characters pending>"
@@ -244,6 +246,9 @@ class KvIndex:
             del self._holders[block]
 
     def _haunt(self, shelf: Shelf, blocks: Collection[int]) -> None:
+        if not blocks:
+            return
+        shelf.full = True
         ghosts = self._ghosts
         for block in blocks:
             ghosts[block] = shelf
@@ -296,6 +301,7 @@ class KvIndex:
         shelf.blocks.clear()
         shelf.expected.clear()
         shelf.epoch += 1
+        shelf.full = False
 
     def trust(self, shelf: Shelf, trust: Trust, why: str) -> None:
         """Trust a target's shelf more, or less, from now on.
@@ -312,6 +318,7 @@ class KvIndex:
             shelf.epoch += 1
             self.set_capacity(shelf, max(shelf.capacity, len(shelf.blocks)))
         shelf.trust, shelf.why = trust, why
+        shelf.full = shelf.full or trust is Trust.UNKNOWN
         shelf.contradictions = 0
         if trust is Trust.ESTIMATED:
             self._trim(shelf, shelf.capacity)

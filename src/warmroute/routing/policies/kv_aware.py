@@ -6,7 +6,8 @@ The cost of a target, in characters of prefill, is
     + decode * answer * (resident + in_flight * length)
 
 where ``miss`` is what its cache lacks of the prompt, ``popular`` how much of that is a start that many
-prompts have, ``fuller`` how much more its cache holds than the emptiest one, of what the fullest one holds,
+prompts have, ``fuller`` how much more its cache holds than the emptiest one, of what the fullest one holds
+(one that has had to give up blocks counts as the fullest),
 ``pending`` what requests before this one still wait for, ``resident`` the context of all requests in flight
 there, ``answer`` the mean length of an answer and ``length`` that of the prompt. A copy of a popular start
 is used again: part of its price is an investment. Room is there to be used: while caches fill, prompts that
@@ -18,16 +19,13 @@ busy it is); the cost and its anchor are ours, see ``docs/policies/kv-aware.md``
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from warmroute.core.decision import Reason, RoutingRequest
 from warmroute.routing.key import characters_of
 from warmroute.routing.kvbook import KvBook
-from warmroute.routing.kvindex import Trust
 from warmroute.routing.ledger import TargetRow
 from warmroute.routing.rendezvous import rank, weights
 
-_UNKNOWN: Final = Trust.UNKNOWN
 _SCANS_MAX = 4
 """Different lengths held of a prompt up to which it is quickest to go through all candidates for each."""
 
@@ -107,14 +105,12 @@ def _costs(
     rule = book.rule(candidates[home].shelf)
     tuning = book.tuning
     sizes = [len(row.shelf.blocks) for row in candidates if row.shelf is not None]
-    emptiest, fullest = min(sizes), max(sizes)
-    if fullest and not emptiest:  # an engine that keeps nothing is not empty for want of prompts
-        sizes = [
-            fullest if shelf.trust is _UNKNOWN else len(shelf.blocks)
-            for row in candidates
-            if (shelf := row.shelf) is not None
-        ]
-        emptiest = min(sizes)
+    fullest = max(sizes)
+    # Caches have different sizes: one that is full is no emptier for being small.
+    sizes = [
+        fullest if shelf.full else len(shelf.blocks) for row in candidates if (shelf := row.shelf) is not None
+    ]
+    emptiest = min(sizes)
     room = tuning.room / fullest if fullest else 0.0  # per token, and per block more than the emptiest has
     # As if nobody held anything and nobody were home ...
     base = length * (1.0 + rule.anchor - room * emptiest)

@@ -15,6 +15,7 @@ import pytest
 from warmroute.core.decision import Reason, RoutingRequest
 from warmroute.core.fleet import Target
 from warmroute.core.ids import InstanceId, TargetId
+from warmroute.core.limits import KV_RECORD_BLOCKS_MIN
 from warmroute.routing.key import characters_of
 from warmroute.routing.kvbook import KvBook, KvTuning
 from warmroute.routing.kvindex import EXPECTED_NS, Trust
@@ -265,6 +266,18 @@ def test_room_moves_nothing_that_is_held_already():
     fill(bench, r0=100)
     bench.holds(10, HOME)
     assert bench.pick()[:2] == (HOME, Reason.CACHED)
+
+
+def test_a_small_cache_that_is_full_has_no_room():
+    bench = Bench(ROOM)
+    fill(bench, r0=100, r1=40, r2=100, r3=100, r4=100)
+    assert bench.pick()[0] == SECOND
+    bench.book.index.set_capacity(bench.row(SECOND).shelf, 0)
+    fill(bench, r1=KV_RECORD_BLOCKS_MIN + 1)
+    fill(bench, r0=1000, r2=1000, r3=1000, r4=1000)
+    assert bench.pick()[0] == HOME
+    bench.book.index.clear(bench.row(SECOND).shelf)
+    assert bench.pick()[0] == SECOND
 
 
 def test_an_engine_that_keeps_nothing_has_no_room():
