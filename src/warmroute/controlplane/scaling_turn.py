@@ -99,7 +99,7 @@ class Turn:
         closed = self._close()
         self._schedule()
         there = self._there
-        if not closed or there is None or not there.settled:
+        if not closed or there is None or there.fixed or not there.settled:
             return None
         if self._memory.rests_until_s.get(self._target.resource_id, 0.0) > self._now_s:
             return None

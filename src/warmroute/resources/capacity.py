@@ -7,6 +7,12 @@ from warmroute.resources.records import JsonObject
 from warmroute.resources.scalable import Scalable, ScalableComponent, ScalableVariant
 from warmroute.resources.tables import Tables
 
+_SCALES_ITSELF = (
+    "has ManagedInstanceScaling, by which its instances follow the copies of its inference components; "
+    "scale those, or set its Status to DISABLED"
+)
+"""Two that both set the number of instances would undo each other without end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
@@ -15,12 +21,12 @@ class Capacity:
     Attributes:
         wanted: Instances or copies that are asked for.
         settled: It takes a change now: it is in service and not changing.
-        scales: It can be scaled at all; an adapter cannot.
+        fixed: Why it cannot be scaled at all; empty where it can.
     """
 
     wanted: int
     settled: bool
-    scales: bool = True
+    fixed: str = ""
 
 
 def capacity_of(scalable: Scalable, tables: Tables) -> Capacity | None:
@@ -34,14 +40,14 @@ def capacity_of(scalable: Scalable, tables: Tables) -> Capacity | None:
             variant = deployment.variant(variant_name) if deployment is not None else None
             if variant is None:
                 return None
-            return Capacity(variant.count, endpoint.status is EndpointStatus.IN_SERVICE)
+            fixed = _SCALES_ITSELF if variant.scaling is not None else ""
+            return Capacity(variant.count, endpoint.status is EndpointStatus.IN_SERVICE, fixed)
         case ScalableComponent(name):
             component = tables.inference_component(name)
             if component is None:
                 return None
-            return Capacity(
-                component.count, component.status is ComponentStatus.IN_SERVICE, scales=not component.base
-            )
+            fixed = "is an adapter, which has no copies of its own" if component.base else ""
+            return Capacity(component.count, component.status is ComponentStatus.IN_SERVICE, fixed)
 
 
 def change(scalable: Scalable, capacity: int) -> tuple[str, JsonObject]:

@@ -46,8 +46,8 @@ def register_scalable_target(
     """
     scalable = scalable_of(request)
     there = capacity_of(scalable, tables)
-    if there is None or not there.scales:
-        why = "does not exist" if there is None else "is an adapter, which has no copies of its own"
+    if there is None or there.fixed:
+        why = "does not exist" if there is None else there.fixed
         raise invalid(f'The resource "{scalable.resource_id}" {why}. It cannot be registered.')
     known = tables.scaling_record(ScalableTargetRecord, scalable.resource_id)
     if known is None:

@@ -1,10 +1,13 @@
 """Capacity as endpoints and components have it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.resources.scaling_api import ScalingApi, component, endpoint
 from warmroute.resources.capacity import Capacity, capacity_of, change
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.records import HostScaling
 from warmroute.resources.scalable import ScalableComponent, ScalableVariant
 
 VARIANT, COMPONENT = ScalableVariant("llm", "a"), ScalableComponent("chat")
@@ -36,7 +39,17 @@ def test_a_variant_that_is_being_created_is_there():
 
 
 def test_an_adapter_does_not_scale():
-    assert found(COMPONENT, component(base="other")) == Capacity(0, settled=True, scales=False)
+    there = found(COMPONENT, component(base="other"))
+    assert there == Capacity(0, settled=True, fixed="is an adapter, which has no copies of its own")
+
+
+def test_a_variant_whose_instances_follow_its_copies_does_not_scale():
+    made = endpoint(2)
+    (variant,) = made.active.variants
+    managed = replace(variant, carries_copies=True, scaling=HostScaling(0, 4))
+    there = found(VARIANT, replace(made, active=replace(made.active, variants=(managed,))))
+    assert there is not None
+    assert "has ManagedInstanceScaling" in there.fixed
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """Scalable targets and their tags."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.resources.scaling_api import COMPONENT, VARIANT, ScalingApi, component
+from tests.unit.resources.scaling_api import COMPONENT, VARIANT, ScalingApi, component, endpoint
 from warmroute.core import limits
 from warmroute.resources.errors import ApiCode
+from warmroute.resources.records import HostScaling
 from warmroute.resources.scalable_targets import TAGS_MAX
 from warmroute.resources.scaling_records import ScalableTargetRecord
 
@@ -80,6 +83,16 @@ def test_the_greatest_bounds_are_allowed(api):
 def test_an_adapter_is_refused(api):
     api.put(component(base="other"))
     assert "is an adapter" in api.refused("RegisterScalableTarget", **COMPONENT).message
+
+
+def test_a_variant_whose_instances_follow_its_copies_is_refused(api):
+    made = endpoint(2)
+    (variant,) = made.active.variants
+    managed = replace(variant, carries_copies=True, scaling=HostScaling(0, 4))
+    api.put(replace(made, active=replace(made.active, variants=(managed,))))
+    error = api.refused("RegisterScalableTarget", **VARIANT, MinCapacity=0, MaxCapacity=1)
+    assert error.code is ApiCode.VALIDATION
+    assert "has ManagedInstanceScaling" in error.message
 
 
 def test_there_is_a_greatest_number_of_targets(api, monkeypatch):
