@@ -17,11 +17,11 @@ from warmroute.adapters.service_model import load_scaling_schema
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.app.autoscaling import SCALING_PREFIX
 from warmroute.app.control_process import _Server
-from warmroute.controlplane.scaling_service import ScalingService
+from warmroute.controlplane.scaling.service import ScalingService
 from warmroute.controlplane.service import Calls
-from warmroute.resources.alarms import Alarm, MetricId, Query, Statistic
 from warmroute.resources.arns import Place
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.metrics.alarms import Alarm, MetricId, Query, Statistic
 from warmroute.resources.records import (
     Deployment,
     EndpointRecord,

@@ -15,11 +15,11 @@ from tests.conformance.meanings import repair
 from tests.conformance.nodes import changed, nodes
 from tests.conformance.world import World, load_schemas
 from warmroute.core import limits
-from warmroute.resources.coverage_rows import COVERAGE
-from warmroute.resources.coverage_scaling import SCALING_COVERAGE
+from warmroute.resources.coverage.rows import COVERAGE
+from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.operations import OPERATIONS
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 SERVED = (*OPERATIONS, *SCALING_OPERATIONS)
 ROWS = COVERAGE | SCALING_COVERAGE

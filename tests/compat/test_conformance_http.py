@@ -19,10 +19,10 @@ from tests.conformance.facts import populate
 from tests.conformance.world import REGION, World, load_schemas
 from warmroute.adapters.control_http import api_app
 from warmroute.app.control_process import _Server
-from warmroute.resources.coverage_rows import COVERAGE
-from warmroute.resources.coverage_scaling import SCALING_COVERAGE
+from warmroute.resources.coverage.rows import COVERAGE
+from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
 from warmroute.resources.operations import OPERATIONS
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 SERVICES = {
     "sagemaker": ("SageMaker.", OPERATIONS, COVERAGE),

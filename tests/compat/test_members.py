@@ -17,11 +17,11 @@ from tests.conformance.nodes import KEY, VALUE, at, changed, nodes
 from tests.conformance.samples import CHOICES, minimal, text
 from tests.conformance.world import World, load_schemas
 from warmroute.core import limits
-from warmroute.resources.coverage import Treatment
-from warmroute.resources.coverage_rows import COVERAGE
-from warmroute.resources.coverage_scaling import SCALING_COVERAGE
+from warmroute.resources.coverage.rows import COVERAGE
+from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
+from warmroute.resources.coverage.tables import Treatment
 from warmroute.resources.operations import OPERATIONS
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 SERVED = (*OPERATIONS, *SCALING_OPERATIONS)
 ROWS = COVERAGE | SCALING_COVERAGE

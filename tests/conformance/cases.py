@@ -9,7 +9,7 @@ from tests.conformance.facts import BASES
 from tests.conformance.meanings import meaning_of, repair
 from tests.conformance.nodes import ITEM, KEY, VALUE, at, changed, nodes, wire_path, without
 from tests.conformance.samples import CHOICES, breaking, entries, items, minimal, text
-from warmroute.resources.coverage import Treatment
+from warmroute.resources.coverage.tables import Treatment
 
 VALIDATION, SERIALIZATION = "ValidationException", "SerializationException"
 JSON = {

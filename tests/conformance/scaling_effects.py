@@ -5,10 +5,10 @@ from itertools import product
 
 from tests.conformance.facts import BASES, STEPS
 from tests.conformance.scaling_meanings import METRIC, PREDEFINED
-from warmroute.resources.alarms import Alarm, AlarmState, Finding
-from warmroute.resources.scaling import Reading, Vote, vote
-from warmroute.resources.scaling_alarms import tracking
-from warmroute.resources.scaling_records import ScalingPolicyRecord
+from warmroute.resources.metrics.alarms import Alarm, AlarmState, Finding
+from warmroute.resources.scaling.alarms import tracking
+from warmroute.resources.scaling.decide import Reading, Vote, vote
+from warmroute.resources.scaling.records import ScalingPolicyRecord
 
 NOW_S = 10_000.0
 SINCE = (None, 0.5, 100.0, 299.5, 400.0)

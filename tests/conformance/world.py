@@ -14,13 +14,13 @@ from warmroute.adapters.tasks import Tasks
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
-from warmroute.controlplane.scaling_service import ScalingService
+from warmroute.controlplane.scaling.service import ScalingService
 from warmroute.controlplane.service import ControlService
 from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.resources.arns import Place
 from warmroute.resources.errors import ApiError
 from warmroute.resources.planner import Rules
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 REGION, ACCOUNT = "eu-west-1", "123456789012"
 TYPE = "ml.g5.xlarge"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from warmroute.adapters.adapter_artifacts import DirectoryShelf
-from warmroute.adapters.adapter_memory import MemoryShelf
+from warmroute.adapters.lora.artifacts import DirectoryShelf
+from warmroute.adapters.lora.memory import MemoryShelf
 from warmroute.controlplane.ports import ArtifactRefused
 
 

@@ -6,8 +6,8 @@ import contextlib
 import pytest
 
 from tests.stub_server import StubServer
-from warmroute.adapters.adapter_loader import HttpAdapterLoader
-from warmroute.adapters.adapter_memory import MemoryAdapterLoader
+from warmroute.adapters.lora.loader import HttpAdapterLoader
+from warmroute.adapters.lora.memory import MemoryAdapterLoader
 from warmroute.controlplane.ports import AdapterAnswer, AdapterOutcome, InstanceFact, InstancePhase
 from warmroute.core import limits
 from warmroute.core.machines import AdapterRoutes
@@ -253,7 +253,7 @@ def test_a_path_that_cannot_be_unloaded_is_not_loaded_anew():
 
 
 def test_the_memory_of_routes_is_bounded(monkeypatch):
-    monkeypatch.setattr("warmroute.adapters.adapter_loader._MEMORY_MAX", 1)
+    monkeypatch.setattr("warmroute.adapters.lora.loader._MEMORY_MAX", 1)
     with server(adapter_routes="vllm") as stub:
         bench = Bench("http", stub)
         for generation in (1, 2, 1):

@@ -8,7 +8,7 @@ import pytest
 
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.store.sql import open_store
-from warmroute.resources.scaling_records import (
+from warmroute.resources.scaling.records import (
     ActivityStatus,
     ScalableTargetRecord,
     ScalingActivityRecord,

@@ -21,7 +21,7 @@ from warmroute.adapters.images import built_in_images
 from warmroute.app.alarms import alarms_of
 from warmroute.app.config import Sources, load
 from warmroute.app.machines import images_of, instance_types_of
-from warmroute.cli.apply_file import read
+from warmroute.cli.apply.file import read
 from warmroute.cli.main import COMMANDS, main
 from warmroute.observe.catalogue import METRICS
 

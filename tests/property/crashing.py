@@ -11,13 +11,12 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from warmroute.adapters.adapter_memory import MemoryAdapterLoader, MemoryShelf
+from warmroute.adapters.lora.memory import MemoryAdapterLoader, MemoryShelf
 from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.tasks import Tasks
-from warmroute.controlplane.adapter_calls import AdapterCalls
-from warmroute.controlplane.adapters import AdapterKeeper
-from warmroute.controlplane.autoscaler import Autoscaler
+from warmroute.controlplane.lora.calls import AdapterCalls
+from warmroute.controlplane.lora.loads import AdapterKeeper
 from warmroute.controlplane.ports import (
     AdapterAnswer,
     AdapterOutcome,
@@ -28,12 +27,12 @@ from warmroute.controlplane.ports import (
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
-from warmroute.controlplane.scaling_service import ScalingService
+from warmroute.controlplane.scaling.autoscaler import Autoscaler
+from warmroute.controlplane.scaling.service import ScalingService
 from warmroute.controlplane.service import ControlService
 from warmroute.core.fleet import TargetState
 from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.core.stream import AdapterWanted
-from warmroute.resources.alarms import AlarmBook, AlarmState
 from warmroute.resources.arns import Kind, Place
 from warmroute.resources.lifecycle import (
     CHANGING,
@@ -43,6 +42,7 @@ from warmroute.resources.lifecycle import (
     ComponentStatus,
     EndpointStatus,
 )
+from warmroute.resources.metrics.alarms import AlarmBook, AlarmState
 from warmroute.resources.planner import Rules
 
 URLS = {

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmroute.resources.adapter_places import PlaceState, done, may_unload, shown, stamp_places
-from warmroute.resources.adapters import Copy, Demand, Scene, Tuning, Use, arrange
+from warmroute.resources.lora.places import PlaceState, done, may_unload, shown, stamp_places
+from warmroute.resources.lora.sets import Copy, Demand, Scene, Tuning, Use, arrange
 
 NAMES = ("a", "aa", "ab", "b", "ba")
 COPIES = ("i-1", "i-11", "i-2", "i-21")

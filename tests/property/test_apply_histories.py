@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmroute.cli.api import Api
-from warmroute.cli.apply_changes import MARK, Action
-from warmroute.cli.apply_file import Wanted
-from warmroute.cli.apply_plan import is_change, plan
-from warmroute.cli.apply_run import carry_out, look
+from warmroute.cli.apply.changes import MARK, Action
+from warmroute.cli.apply.file import Wanted
+from warmroute.cli.apply.plan import is_change, plan
+from warmroute.cli.apply.run import carry_out, look
 from warmroute.cli.failure import Refused
 from warmroute.cli.server import Server
 

@@ -19,9 +19,9 @@ from tests.unit.resources.carrying import (
     component,
     specification,
 )
-from warmroute.resources.component_rollout import rollout_of
+from warmroute.resources.components.placement import host_of, place
+from warmroute.resources.components.rollout import rollout_of
 from warmroute.resources.lifecycle import COMPONENT_CHANGING
-from warmroute.resources.placement import host_of, place
 from warmroute.resources.records import HostScaling
 
 NAMES = ("a", "b", "c")

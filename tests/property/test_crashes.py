@@ -16,12 +16,12 @@ import pytest
 from tests.property.crashing import TYPES, Plane, keeps_failing
 from warmroute.adapters.service_model import load_scaling_schema, load_schema
 from warmroute.core import limits
-from warmroute.resources.adapter_places import PlaceState
-from warmroute.resources.alarms import AlarmState
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.lora.places import PlaceState
+from warmroute.resources.metrics.alarms import AlarmState
 from warmroute.resources.records import InstanceState
-from warmroute.resources.scaling_records import ScalableTargetRecord
+from warmroute.resources.scaling.records import ScalableTargetRecord
 
 SEQUENCES = 500 if os.environ.get("WARMROUTE_CI") == "1" else 200
 PER_TEST = 20

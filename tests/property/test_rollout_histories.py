@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warmroute.core.machines import Image, InstanceType, ProviderKind
-from warmroute.resources.alarms import AlarmState
+from warmroute.resources.deployments.rollout import begin, shown, wanted
 from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import MOVES, EndpointStatus
+from warmroute.resources.metrics.alarms import AlarmState
 from warmroute.resources.planner import plan, stamp
 from warmroute.resources.records import Deployment, EndpointRecord, InstanceState, Launch, VariantRecord
-from warmroute.resources.rollout import begin, shown, wanted
 from warmroute.resources.world import Rules, World
 
 S = EndpointStatus

@@ -5,10 +5,10 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmroute.resources.alarms import Finding, evaluate
-from warmroute.resources.scaling import Decision, Hold, Reading, Vote, adjust, decide, scaled, vote
-from warmroute.resources.scaling_alarms import tracking
-from warmroute.resources.scaling_records import ScalableTargetRecord, ScalingPolicyRecord
+from warmroute.resources.metrics.alarms import Finding, evaluate
+from warmroute.resources.scaling.alarms import tracking
+from warmroute.resources.scaling.decide import Decision, Hold, Reading, Vote, adjust, decide, scaled, vote
+from warmroute.resources.scaling.records import ScalableTargetRecord, ScalingPolicyRecord
 
 RESOURCE, DIMENSION = "endpoint/llm/variant/a", "sagemaker:variant:DesiredInstanceCount"
 KIND = "SageMakerVariantConcurrentRequestsPerModelHighResolution"

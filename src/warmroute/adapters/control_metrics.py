@@ -15,8 +15,8 @@ from warmroute.controlplane.ports import Store, StoreUnavailable
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
 from warmroute.observe.catalogue import METRICS, SECONDS_BOUNDS, Metric, MetricKind
-from warmroute.resources.alarms import AlarmState
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.metrics.alarms import AlarmState
 from warmroute.resources.records import InstanceState
 
 ENDPOINTS = Metric(

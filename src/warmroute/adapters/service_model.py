@@ -6,7 +6,7 @@ from typing import Any
 from botocore.loaders import Loader
 
 from warmroute.resources.operations import OPERATIONS
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 from warmroute.resources.shapes import Schema, build_schema
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from warmroute.app.settings import AlarmMetricSettings, AlarmSettings, Settings
 from warmroute.core import limits
 from warmroute.core.errors import ConfigurationError
-from warmroute.resources.alarms import Alarm, MetricId, Query
-from warmroute.resources.customized_metrics import ONLY
-from warmroute.resources.expressions import Expression, ExpressionError, parse
-from warmroute.resources.metrics import METRIC_KINDS, Scope
-from warmroute.resources.windows import WINDOW_S
+from warmroute.resources.metrics.alarms import Alarm, MetricId, Query
+from warmroute.resources.metrics.expressions import Expression, ExpressionError, parse
+from warmroute.resources.metrics.names import METRIC_KINDS, Scope
+from warmroute.resources.metrics.windows import WINDOW_S
+from warmroute.resources.scaling.customized_metrics import ONLY
 
 ALARM_NAME_CHARACTERS_MAX = 255
 """From SageMaker's service model (AlarmName)."""

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
 from warmroute.adapters.clock import FastClock, SystemClock
 from warmroute.adapters.totals import Totals
-from warmroute.controlplane.autoscaler import Autoscaler, Invoke
-from warmroute.controlplane.metering import Meter
 from warmroute.controlplane.ports import Clock, Store
-from warmroute.controlplane.scaling_service import ScalingService
+from warmroute.controlplane.scaling.autoscaler import Autoscaler, Invoke
+from warmroute.controlplane.scaling.metering import Meter
+from warmroute.controlplane.scaling.service import ScalingService
 from warmroute.controlplane.service import Calls
 from warmroute.core.fleet import Fleet
-from warmroute.resources.alarms import Alarm, AlarmBook, AlarmState
 from warmroute.resources.arns import Place
-from warmroute.resources.scaling_alarms import is_built_in
+from warmroute.resources.metrics.alarms import Alarm, AlarmBook, AlarmState
+from warmroute.resources.metrics.windows import MetricWindows
+from warmroute.resources.scaling.alarms import is_built_in
 from warmroute.resources.shapes import Schema
-from warmroute.resources.windows import MetricWindows
 
 SCALING_PREFIX = "AnyScaleFrontendService."
 """In ``X-Amz-Target``."""

@@ -6,7 +6,7 @@ from warmroute.app.options import AdapterTimes
 from warmroute.core.declaration import EndpointDeclaration
 from warmroute.core.fleet import AccessKey, ApiKey
 from warmroute.core.machines import Image, InstanceType
-from warmroute.resources.alarms import Alarm
+from warmroute.resources.metrics.alarms import Alarm
 
 
 @dataclass(frozen=True, slots=True)

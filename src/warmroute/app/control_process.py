@@ -23,13 +23,13 @@ from typing import Any, Final
 import uvicorn
 from starlette.applications import Starlette
 
-from warmroute.adapters.adapter_artifacts import DirectoryShelf
-from warmroute.adapters.adapter_loader import HttpAdapterLoader
 from warmroute.adapters.clock import SystemClock
 from warmroute.adapters.control_http import Api, admin_app, api_app
 from warmroute.adapters.control_metrics import ControlCollector, Sources, render
 from warmroute.adapters.fleet_stream import FleetServer
 from warmroute.adapters.health_probe import HttpHealthProbe
+from warmroute.adapters.lora.artifacts import DirectoryShelf
+from warmroute.adapters.lora.loader import HttpAdapterLoader
 from warmroute.adapters.providers.local import LocalProvider
 from warmroute.adapters.providers.logs import LocalLogs
 from warmroute.adapters.providers.static import StaticProvider
@@ -39,10 +39,10 @@ from warmroute.adapters.unix_sockets import bind_unix
 from warmroute.app.autoscaling import SCALING_PREFIX, Autoscaling
 from warmroute.app.control_options import ControlOptions
 from warmroute.app.options import EXIT_CONFIGURATION, AdapterTimes, receive
-from warmroute.controlplane.adapter_calls import AdapterCalls
-from warmroute.controlplane.adapters import AdapterKeeper
 from warmroute.controlplane.changes import base_url, one_line
 from warmroute.controlplane.declare import declare, remember_instance_type, remembered_instance_types
+from warmroute.controlplane.lora.calls import AdapterCalls
+from warmroute.controlplane.lora.loads import AdapterKeeper
 from warmroute.controlplane.operator import PREFIX as OPERATOR_PREFIX
 from warmroute.controlplane.operator import OperatorService
 from warmroute.controlplane.ports import HealthProbe, InstanceFact, Provider, Store, StoreUnavailable
@@ -54,9 +54,9 @@ from warmroute.controlplane.session_key import session_key
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.machines import InstanceType, ProviderKind
 from warmroute.observe import catalogue
-from warmroute.resources.adapters import Tuning
 from warmroute.resources.arns import Place
 from warmroute.resources.errors import ApiError
+from warmroute.resources.lora.sets import Tuning
 from warmroute.resources.planner import Rules
 from warmroute.resources.shapes import Schema
 

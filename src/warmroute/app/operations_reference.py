@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from warmroute.adapters.service_model import read_model
-from warmroute.resources.coverage import Member, Structure, Treatment
-from warmroute.resources.coverage_rows import COVERAGE, DECIDED_WITH
-from warmroute.resources.coverage_scaling import SCALING_COVERAGE
+from warmroute.resources.coverage.rows import COVERAGE, DECIDED_WITH
+from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
+from warmroute.resources.coverage.tables import Member, Structure, Treatment
 from warmroute.resources.operations import OPERATIONS
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 _HEAD = f"""\
 # Operations of SageMaker and of Application Auto Scaling

@@ -19,11 +19,11 @@ from typing import Any
 import uvloop
 
 from warmroute import __version__
-from warmroute.adapters.adapter_reports import AdapterReports
 from warmroute.adapters.clock import SystemClock
 from warmroute.adapters.decision_log import DecisionLog
 from warmroute.adapters.fleet_client import FleetClient, load_fleet
 from warmroute.adapters.http_server import Listener, ServerLimits
+from warmroute.adapters.lora.reports import AdapterReports
 from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.telemetry import AccessLog, Telemetry
 from warmroute.adapters.upstream import Pools

@@ -13,7 +13,7 @@ from warmroute.app.options import AdapterTimes, RelayLimits, Timeouts
 from warmroute.core import limits
 from warmroute.core.fleet import NativeMapping
 from warmroute.core.machines import AdapterRoutes, ProviderKind
-from warmroute.resources.alarms import Comparison, MissingData, Statistic
+from warmroute.resources.metrics.alarms import Comparison, MissingData, Statistic
 
 _SECRET: Final = {"secret": True}
 

@@ -23,6 +23,8 @@ COMMANDS = {
     "config": "Check the settings, or print a reference page.",
 }
 """Each is ``warmroute.cli.<name>.<name>``, imported when it is called."""
+_PACKAGES = frozenset({"apply", "demo", "simulate"})
+"""Those that have several modules: each is ``warmroute.cli.<name>.command.<name>``."""
 
 
 class _Commands(click.Group):
@@ -34,7 +36,8 @@ class _Commands(click.Group):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"warmroute.cli.{cmd_name}"), cmd_name)
+        module = f"{cmd_name}.command" if cmd_name in _PACKAGES else cmd_name
+        command: click.Command = getattr(importlib.import_module(f"warmroute.cli.{module}"), cmd_name)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from warmroute.cli.api import Api
-from warmroute.cli.apply_documents import HIDDEN, is_secret
+from warmroute.cli.apply.documents import HIDDEN, is_secret
 from warmroute.cli.connection import as_json, confirm, connected, print_json
 from warmroute.cli.screen import field
 from warmroute.cli.terminal import Column, age, echo, moment, plain, table, width_of_terminal

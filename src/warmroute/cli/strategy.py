@@ -5,9 +5,9 @@ from typing import Any, Final
 import click
 
 from warmroute.cli.api import Api
-from warmroute.cli.apply_changes import MARK, OWNER, without
-from warmroute.cli.apply_documents import fingerprint
-from warmroute.cli.apply_resources import NAME_CHARACTERS_MAX
+from warmroute.cli.apply.changes import MARK, OWNER, without
+from warmroute.cli.apply.documents import fingerprint
+from warmroute.cli.apply.resources import NAME_CHARACTERS_MAX
 from warmroute.cli.failure import Refused
 from warmroute.core.fleet import RoutingStrategy
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from warmroute.controlplane.changes import base_url
 from warmroute.controlplane.ports import InstanceFact
 from warmroute.core.fleet import Fleet, Target, Variant
+from warmroute.resources.deployments.rollout import steps
 from warmroute.resources.endpoint_configs import routing_document
 from warmroute.resources.instances import Observed
 from warmroute.resources.records import EndpointRecord, InstanceRecord, JsonObject, VariantRecord
-from warmroute.resources.rollout import steps
 
 
 def variant_documents(endpoint: EndpointRecord, fleet: Fleet | None) -> list[JsonObject]:

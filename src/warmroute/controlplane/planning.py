@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from warmroute.controlplane.ports import Transaction
 from warmroute.core.ids import InstanceId
-from warmroute.resources.component_planner import plan_endpoint, stamp_component
-from warmroute.resources.component_progress import without_endpoint
-from warmroute.resources.hosts import slots_of
+from warmroute.resources.components.hosts import slots_of
+from warmroute.resources.components.planner import plan_endpoint, stamp_component
+from warmroute.resources.components.progress import without_endpoint
 from warmroute.resources.lifecycle import CHANGING, COMPONENT_CHANGING, EndpointStatus
 from warmroute.resources.planner import Plan, stamp
 from warmroute.resources.records import (

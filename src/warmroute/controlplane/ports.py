@@ -11,7 +11,7 @@ from warmroute.core.ids import ComponentName, EndpointName, InstanceId, TargetId
 from warmroute.core.machines import AdapterRoutes
 from warmroute.core.stream import AdapterWanted
 from warmroute.resources.records import InstanceRecord, Resource
-from warmroute.resources.scaling_records import ScalingRecord, ScalingTables
+from warmroute.resources.scaling.records import ScalingRecord, ScalingTables
 from warmroute.resources.tables import Tables
 
 

@@ -18,8 +18,9 @@ from warmroute.core.fleet import (
     Variant,
 )
 from warmroute.core.ids import ComponentName, InstanceId, TargetId, VariantName
-from warmroute.resources.adapter_places import shown as adapters_shown
+from warmroute.resources.deployments.rollout import Group, Shown, shown
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.lora.places import shown as adapters_shown
 from warmroute.resources.planner import Rules
 from warmroute.resources.records import (
     EndpointRecord,
@@ -29,7 +30,6 @@ from warmroute.resources.records import (
     Launch,
     VariantRecord,
 )
-from warmroute.resources.rollout import Group, Shown, shown
 
 _SERVING = (
     EndpointStatus.CREATING,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from warmroute.controlplane.adapters import AdapterKeeper, Planned
 from warmroute.controlplane.changes import Changes
 from warmroute.controlplane.health import HealthChecks
+from warmroute.controlplane.lora.loads import AdapterKeeper, Planned
 from warmroute.controlplane.planning import Records, is_quiet, plan_all, write_plans
 from warmroute.controlplane.ports import (
     Clock,
@@ -36,8 +36,8 @@ from warmroute.controlplane.transactions import run
 from warmroute.core import limits
 from warmroute.core.fleet import Fleet
 from warmroute.core.ids import InstanceId, TargetId
-from warmroute.resources.alarms import AlarmState
 from warmroute.resources.instances import Observed
+from warmroute.resources.metrics.alarms import AlarmState
 from warmroute.resources.planner import Plan, Rules, World
 from warmroute.resources.records import InstanceRecord
 

@@ -15,13 +15,13 @@ from warmroute.controlplane.transactions import run
 from warmroute.core import limits
 from warmroute.core.machines import InstanceType
 from warmroute.resources.arns import Place
-from warmroute.resources.coverage import check_coverage
-from warmroute.resources.coverage_rows import COVERAGE
+from warmroute.resources.coverage.rows import COVERAGE
+from warmroute.resources.coverage.tables import check_coverage
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus
 from warmroute.resources.operations import OPERATIONS
 from warmroute.resources.records import JsonObject
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 from warmroute.resources.shapes import Schema
 from warmroute.resources.tables import Context, Outcome
 from warmroute.resources.validate import validate

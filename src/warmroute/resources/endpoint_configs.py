@@ -15,6 +15,13 @@ from warmroute.core import limits
 from warmroute.core.fleet import Routing, RoutingStrategy
 from warmroute.core.ids import VariantName
 from warmroute.resources.arns import Kind
+from warmroute.resources.components.hosting import (
+    check_variants,
+    count_of,
+    launches_of,
+    models_of,
+    scaling_of,
+)
 from warmroute.resources.errors import (
     ApiCode,
     ApiError,
@@ -23,7 +30,6 @@ from warmroute.resources.errors import (
     not_found,
     unsupported,
 )
-from warmroute.resources.hosting import check_variants, count_of, launches_of, models_of, scaling_of
 from warmroute.resources.listing import summaries
 from warmroute.resources.records import EndpointConfigRecord, JsonObject, ModelRecord, VariantRecord
 from warmroute.resources.tables import Context, Outcome, Tables

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from warmroute.resources.arns import Kind
+from warmroute.resources.deployments.rollout import Group, shown, steps
 from warmroute.resources.endpoint_configs import routing_document
 from warmroute.resources.errors import not_found
 from warmroute.resources.lifecycle import EndpointStatus
@@ -18,7 +19,6 @@ from warmroute.resources.records import (
     RolloutPhase,
     VariantRecord,
 )
-from warmroute.resources.rollout import Group, shown, steps
 from warmroute.resources.tables import Context, Outcome, Tables
 
 _VARIANT_STATUS = {

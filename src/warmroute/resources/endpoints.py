@@ -9,14 +9,15 @@ from dataclasses import replace
 from warmroute.core import limits
 from warmroute.core.ids import EndpointName
 from warmroute.resources.arns import Kind
-from warmroute.resources.deployment import check_deployment, check_policy
+from warmroute.resources.components.hosting import check_count, models_of
+from warmroute.resources.deployments.policy import check_deployment, check_policy
+from warmroute.resources.deployments.rollout import begin, check_time
 from warmroute.resources.endpoint_configs import (
     ECHOED_MEMBERS,
     find_endpoint_config,
     variant_of,
 )
 from warmroute.resources.errors import ApiCode, ApiError, already_exists, in_progress, invalid, not_found
-from warmroute.resources.hosting import check_count, models_of
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus, move
 from warmroute.resources.records import (
     Deployment,
@@ -25,7 +26,6 @@ from warmroute.resources.records import (
     JsonObject,
     VariantRecord,
 )
-from warmroute.resources.rollout import begin, check_time
 from warmroute.resources.tables import Context, Outcome, Tables
 from warmroute.resources.tagging import tags_of
 

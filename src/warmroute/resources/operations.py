@@ -2,15 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from warmroute.resources import (
-    component_views,
-    components,
-    endpoint_configs,
-    endpoint_views,
-    endpoints,
-    models,
-    tagging,
-)
+from warmroute.resources import endpoint_configs, endpoint_views, endpoints, models, tagging
+from warmroute.resources.components import operations as components
+from warmroute.resources.components import views as component_views
 from warmroute.resources.records import JsonObject
 from warmroute.resources.tables import Context, Outcome, Tables
 

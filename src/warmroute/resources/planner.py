@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 
 from warmroute.core import limits
 from warmroute.core.ids import InstanceId
-from warmroute.resources.adapter_places import stamp_places
-from warmroute.resources.hosts import Slots, settle_host, slots_of
+from warmroute.resources.components.hosts import Slots, settle_host, slots_of
+from warmroute.resources.deployments.progress import in_service, progress
+from warmroute.resources.deployments.rollout import Group, shown, wanted
 from warmroute.resources.instances import Failed, advance
 from warmroute.resources.lifecycle import EndpointStatus
-from warmroute.resources.progress import in_service, progress
+from warmroute.resources.lora.places import stamp_places
 from warmroute.resources.records import (
     UNSTAMPED,
     EndpointRecord,
@@ -23,7 +24,6 @@ from warmroute.resources.records import (
     Launch,
     VariantRecord,
 )
-from warmroute.resources.rollout import Group, shown, wanted
 from warmroute.resources.world import Rules, World
 
 __all__ = ["Plan", "Rules", "World", "backoff_s", "plan", "stamp"]

@@ -6,9 +6,9 @@ from typing import Any
 
 from warmroute.core.fleet import Routing
 from warmroute.core.ids import ComponentName, EndpointName, InstanceId, VariantName
-from warmroute.resources.adapter_places import AdapterPlace
 from warmroute.resources.arns import Kind
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.lora.places import AdapterPlace
 
 JsonObject = dict[str, Any]
 

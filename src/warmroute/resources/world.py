@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from warmroute.core import limits
 from warmroute.core.ids import InstanceId
 from warmroute.core.machines import Image, InstanceType, ProviderKind
-from warmroute.resources.alarms import AlarmState
-from warmroute.resources.hosts import Slots
+from warmroute.resources.components.hosts import Slots
 from warmroute.resources.instances import Observed
+from warmroute.resources.metrics.alarms import AlarmState
 from warmroute.resources.records import InstanceRecord, InstanceState, Launch
 
 

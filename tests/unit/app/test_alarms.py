@@ -6,7 +6,7 @@ from warmroute.app.alarms import alarms_of
 from warmroute.app.config import Sources, load
 from warmroute.core import limits
 from warmroute.core.errors import ConfigurationError
-from warmroute.resources.alarms import Comparison, MetricId, MissingData, Query, Statistic
+from warmroute.resources.metrics.alarms import Comparison, MetricId, MissingData, Query, Statistic
 
 ONE = """
 [alarms."slow"]

@@ -11,8 +11,8 @@ from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.totals import Totals
 from warmroute.app.autoscaling import Autoscaling, new_id
 from warmroute.controlplane.service import Calls
-from warmroute.resources.alarms import Alarm, AlarmState, MetricId, Query, Statistic
 from warmroute.resources.arns import Place
+from warmroute.resources.metrics.alarms import Alarm, AlarmState, MetricId, Query, Statistic
 
 DECLARED = Alarm("slow", {"m": Query(MetricId("ModelLatency", "llm", "a"), Statistic.AVERAGE)}, 1.0)
 

@@ -5,9 +5,9 @@ import botocore
 
 from warmroute.adapters.service_model import read_model
 from warmroute.app.operations_reference import markdown, served_part
-from warmroute.resources.coverage_rows import COVERAGE, DECIDED_WITH
+from warmroute.resources.coverage.rows import COVERAGE, DECIDED_WITH
 from warmroute.resources.operations import OPERATIONS
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "sagemaker-operations.md"
 

@@ -2,7 +2,7 @@ import click
 import pytest
 
 from tests.unit.cli.scripted import ARN, ScriptedApi, endpoint_document
-from warmroute.cli.apply_changes import MARK, OWNER
+from warmroute.cli.apply.changes import MARK, OWNER
 from warmroute.cli.failure import Refused
 from warmroute.cli.strategy import MADE, forget_config, make_config, routing_config
 

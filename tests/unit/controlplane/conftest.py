@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from warmroute.adapters.adapter_memory import MemoryAdapterLoader, MemoryShelf
+from warmroute.adapters.lora.memory import MemoryAdapterLoader, MemoryShelf
 from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.service_model import load_schema
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.tasks import Tasks
-from warmroute.controlplane.adapter_calls import AdapterCalls
-from warmroute.controlplane.adapters import AdapterKeeper
+from warmroute.controlplane.lora.calls import AdapterCalls
+from warmroute.controlplane.lora.loads import AdapterKeeper
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler

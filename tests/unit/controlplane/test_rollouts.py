@@ -3,9 +3,9 @@
 import pytest
 
 from warmroute.controlplane.planning import is_quiet
-from warmroute.resources.alarms import AlarmState
 from warmroute.resources.errors import ApiError
 from warmroute.resources.lifecycle import EndpointStatus
+from warmroute.resources.metrics.alarms import AlarmState
 from warmroute.resources.planner import Plan
 from warmroute.resources.records import InstanceState, RolloutPhase
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from itertools import count
 
 from warmroute.core.machines import Image, InstanceType, ProviderKind
-from warmroute.resources.component_planner import plan_endpoint, stamp_component
-from warmroute.resources.hosts import slots_of
+from warmroute.resources.components.hosts import slots_of
+from warmroute.resources.components.planner import plan_endpoint, stamp_component
 from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 from warmroute.resources.planner import Rules, World, stamp

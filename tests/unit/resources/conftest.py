@@ -5,8 +5,8 @@ import pytest
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.core.machines import InstanceType, ProviderKind
 from warmroute.resources.arns import Place
-from warmroute.resources.coverage import check_coverage
-from warmroute.resources.coverage_rows import COVERAGE
+from warmroute.resources.coverage.rows import COVERAGE
+from warmroute.resources.coverage.tables import check_coverage
 from warmroute.resources.errors import ApiError
 from warmroute.resources.operations import OPERATIONS
 from warmroute.resources.tables import Context

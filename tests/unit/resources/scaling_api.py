@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from warmroute.adapters.store.memory import MemoryStore
-from warmroute.resources.alarms import Alarm, MetricId, Query, Statistic
 from warmroute.resources.arns import Place
 from warmroute.resources.errors import ApiError
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
+from warmroute.resources.metrics.alarms import Alarm, MetricId, Query, Statistic
 from warmroute.resources.records import (
     Deployment,
     EndpointRecord,
@@ -16,13 +16,13 @@ from warmroute.resources.records import (
     Launch,
     VariantRecord,
 )
-from warmroute.resources.scaling_operations import SCALING_OPERATIONS
-from warmroute.resources.scaling_records import (
+from warmroute.resources.scaling.operations import SCALING_OPERATIONS
+from warmroute.resources.scaling.records import (
     ScalableTargetRecord,
     ScalingPolicyRecord,
     ScheduledActionRecord,
 )
-from warmroute.resources.scaling_requests import ScalingContext
+from warmroute.resources.scaling.requests import ScalingContext
 
 PLACE = Place("eu-west-1", "123456789012")
 NOW_S = 1_796_000_000.0

@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
 from warmroute.adapters.store.tables import SCALING
-from warmroute.resources.scaling_records import SCALING_KIND_OF, Scaling, ScalingRecord
+from warmroute.resources.scaling.records import SCALING_KIND_OF, Scaling, ScalingRecord
 
 ScalingDocuments = dict[tuple[str, str, str], str]
 """Documents by kind, resource id and name."""

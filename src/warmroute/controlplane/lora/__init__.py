@@ -1,0 +1,1 @@
+"""Loads LoRA adapters where routers want them."""

@@ -1,0 +1,1 @@
+"""Scales by alarms and schedules."""

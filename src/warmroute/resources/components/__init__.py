@@ -1,0 +1,1 @@
+"""Inference components: operations, specifications, plans, copies, and the hosts that carry them."""

@@ -1,0 +1,1 @@
+"""What is honoured, stored or rejected of each operation, member by member."""

@@ -1,0 +1,1 @@
+"""How an endpoint gets from one configuration to another: steps, traffic, rollback."""
