@@ -54,9 +54,9 @@ class Exchange:
 
     __slots__ = (
         "_asked_path", "_book", "_call", "_chunked", "_close", "_decision", "_desk", "_downstream", "_fields",
-        "_first_event", "_hearing", "_invocations_missing_on", "_keep_alive", "_kept", "_kept_bytes", "_lease",
-        "_plan", "_silent_until_ns", "_stage", "_status", "_tried", "_unread_since_ns", "chunks_allowed",
-        "deadline_ns", "record", "total_deadline_ns",
+        "_first_event", "_hearing", "_invocations_missing_on", "_keep_alive", "_kept", "_kept_bytes",
+        "_lease", "_plan", "_silent_until_ns", "_stage", "_status", "_tried", "_unread_since_ns",
+        "chunks_allowed", "deadline_ns", "record", "total_deadline_ns",
     )  # fmt: skip
 
     def __init__(
