@@ -163,14 +163,14 @@ def everything_stays_where_it_is_cached(server):
         assert [asked.receipt["instance"] for asked in later] == homes
         for asked in later:
             assert asked.receipt["reason"] == "cached"
-            assert asked.receipt["held_blocks"] == asked.receipt["blocks"] == 2
+            assert asked.receipt["held_blocks"] == asked.receipt["blocks"] == 5  # of 2,048 characters
             prompt, cached = asked.tokens
             assert cached > 0.9 * prompt, "the engine has it, too"
     told = [asked.tokens for row in rounds for asked in row]
     wait_until(lambda: metrics(server).get("warmroute_prompt_tokens_total") == sum(t[0] for t in told))
     assert metrics(server)["warmroute_cached_tokens_total"] == sum(t[1] for t in told)
     assert metric(server, "warmroute_cache_trust", trust="estimated") == ENGINES
-    assert metric(server, "warmroute_cache_blocks") == 2 * PREFIXES
+    assert metric(server, "warmroute_cache_blocks") == 5 * PREFIXES
     assert metric(server, "warmroute_pending_characters") == 0
     return homes
 

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from warmroute.routing.key import (
     TEXT_BLOCK_CHARACTERS,
+    blocks_of,
     byte_chain,
     native_key,
     partition,
@@ -62,7 +63,7 @@ def test_every_text_has_a_key_of_64_bits_even_with_lone_surrogates(text, n):
 
 # --- chains -----------------------------------------------------------------------------------
 # Runs of one character: long enough for several blocks, with ends on both sides of a block's.
-lengths = st.sampled_from([1, 500, TEXT_BLOCK_CHARACTERS - 1, TEXT_BLOCK_CHARACTERS, 1500])
+lengths = st.sampled_from([1, 127, 128, 500, TEXT_BLOCK_CHARACTERS - 1, TEXT_BLOCK_CHARACTERS, 1500])
 runs = st.lists(st.tuples(st.sampled_from("ab\x00é日😀\ud800"), lengths), max_size=5)
 texts = runs.map(lambda pairs: "".join(character * count for character, count in pairs))
 
@@ -72,7 +73,7 @@ def shared(one, other):
     length = next(
         (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
-    return length // TEXT_BLOCK_CHARACTERS
+    return blocks_of(length)
 
 
 def agree(one, other):
@@ -86,7 +87,7 @@ def agree(one, other):
 @given(texts, texts)
 def test_two_text_chains_agree_exactly_as_far_as_the_texts_do_in_whole_blocks(one, other):
     chains = text_chain(HEAD, one), text_chain(HEAD, other)
-    assert [len(chain) for chain in chains] == [len(text) // TEXT_BLOCK_CHARACTERS for text in (one, other)]
+    assert [len(chain) for chain in chains] == [blocks_of(len(text)) for text in (one, other)]
     assert agree(*chains) == shared(one, other)
 
 
@@ -94,7 +95,7 @@ def test_two_text_chains_agree_exactly_as_far_as_the_texts_do_in_whole_blocks(on
 def test_two_byte_chains_agree_exactly_as_far_as_the_bodies_do_in_whole_blocks(one, other):
     bodies = [text.encode("utf-8", "surrogatepass") for text in (one, other)]
     chains = [byte_chain(HEAD, body) for body in bodies]
-    assert [len(chain) for chain in chains] == [len(body) // TEXT_BLOCK_CHARACTERS for body in bodies]
+    assert [len(chain) for chain in chains] == [blocks_of(len(body)) for body in bodies]
     assert agree(*chains) == shared(*bodies)
 
 
@@ -103,5 +104,5 @@ def test_chains_of_the_same_text_have_a_link_in_common_exactly_when_partition_an
     text = "a" * 3 * TEXT_BLOCK_CHARACTERS
     chains = [text_chain(head(of), text, caller_id=caller) for of, caller in (one, other)]
     keys = [text_key(head(of), text, 1024, caller) for of, caller in (one, other)]
-    assert agree(*chains) == (3 if one == other else 0)
+    assert agree(*chains) == (6 if one == other else 0)
     assert (keys[0] == keys[1]) is (one == other), "key and chain are partitioned alike"

@@ -8,6 +8,7 @@ from pathlib import Path
 from warmroute.app.reader import Place, keys_of, read, read_value
 from warmroute.app.settings import AccessKeySettings, ApiKeySettings, AuthSettings, Settings
 from warmroute.core.errors import ConfigurationError
+from warmroute.core.fleet import AccessKey, ApiKey
 
 ACCESS_KEY_ID = "WARMROUTE_ACCESS_KEY_ID"
 SECRET_ACCESS_KEY = "WARMROUTE_SECRET_ACCESS_KEY"  # noqa: S105  (the variable's name)
@@ -49,6 +50,19 @@ def read_optional_secret(text: str | None, file: str, *, text_name: str) -> str 
     if not (text or file):
         return None
     return _secret(text=text or "", file=file, text_name=text_name, file_name=f"{text_name}_file")
+
+
+def access_keys(settings: Settings) -> tuple[AccessKey, ...]:
+    """Return the declared access keys as processes are told them."""
+    return tuple(
+        AccessKey(key.access_key_id, key.secret_access_key, key.principal)
+        for key in settings.auth.access_keys
+    )
+
+
+def api_keys(settings: Settings) -> tuple[ApiKey, ...]:
+    """Return the declared API keys as processes are told them."""
+    return tuple(ApiKey(key.principal, key.key) for key in settings.auth.api_keys)
 
 
 def exposed_files(settings: Settings) -> Iterator[str]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from warmroute.core import limits
+from warmroute.core.fleet import AccessKey, ApiKey
 
 EXIT_CONFIGURATION = 2
 """Exit status of a child whose options or files cannot work: at the first start the supervisor gives up."""
@@ -145,6 +146,9 @@ class RouterOptions:
         control_path: Unix socket of control's HTTP server, for the SageMaker JSON API.
         fleet_path: File with the last fleet this router saw, mode 0600.
         drain_s: From SIGTERM until what still runs is ended with an error.
+        region: That signatures must name.
+        access_keys: As declared: who may call until control has published a fleet.
+        api_keys: Likewise.
         access_log: A path, ``-`` for standard output, empty for none.
         decision_log: A path, empty for none.
         decision_log_bytes_max: Where that log stops.
@@ -158,6 +162,9 @@ class RouterOptions:
     control_path: str
     fleet_path: str
     drain_s: float
+    region: str = "us-east-1"
+    access_keys: tuple[AccessKey, ...] = ()
+    api_keys: tuple[ApiKey, ...] = ()
     access_log: str = ""
     decision_log: str = ""
     decision_log_bytes_max: int = limits.DECISION_LOG_BYTES_MAX

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
+from dataclasses import replace
 from random import Random, SystemRandom
 from typing import Any
 
@@ -28,6 +29,7 @@ from warmroute.adapters.tasks import Tasks
 from warmroute.adapters.telemetry import AccessLog, Telemetry
 from warmroute.adapters.upstream import Pools
 from warmroute.app.options import EXIT_CONFIGURATION, RouterOptions, receive
+from warmroute.auth.principals import Authenticator
 from warmroute.core.errors import ConfigurationError
 from warmroute.core.fleet import Fleet, Target, TargetState
 from warmroute.core.stream import TargetReport
@@ -102,7 +104,9 @@ class RouterProcess:
             ),
             adapters=self._adapters,
         )
-        self._gateway = Gateway(self._desk)
+        self._gateway = Gateway(
+            self._desk, Authenticator(options.access_keys, options.api_keys, options.region)
+        )
         bounds = options.limits
         self._listener = Listener(
             self._gateway,
@@ -132,7 +136,9 @@ class RouterProcess:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is the supervisor's to hear
         remembered = load_fleet(self._options.fleet_path)
         if remembered is not None:
-            self._apply_fleet(remembered)
+            # Credentials may have changed since: those of this start count at once, as without a fleet.
+            options = self._options
+            self._apply_fleet(replace(remembered, access_keys=options.access_keys, api_keys=options.api_keys))
         for name, work in (
             ("fleet stream", self._fleet_client.run()),
             ("watch", self._watch()),

@@ -12,7 +12,7 @@ from warmroute.adapters.decision_log import check
 from warmroute.adapters.images import built_in_images
 from warmroute.app.alarms import alarms_of
 from warmroute.app.control_options import ControlOptions
-from warmroute.app.credentials import SECRET_VARIABLES
+from warmroute.app.credentials import SECRET_VARIABLES, access_keys, api_keys
 from warmroute.app.directories import Directories, opened
 from warmroute.app.listeners import listen, url_of
 from warmroute.app.machines import images_of, instance_types_of
@@ -22,7 +22,6 @@ from warmroute.app.settings import Settings
 from warmroute.app.supervisor import Supervisor
 from warmroute.app.timing import StopSchedule
 from warmroute.core.declaration import EndpointDeclaration
-from warmroute.core.fleet import AccessKey, ApiKey
 
 _STANDARD_ERROR = 2
 
@@ -108,11 +107,8 @@ def control_options(
         store_url=server.store_url,
         region=server.region,
         account=server.account,
-        access_keys=tuple(
-            AccessKey(key.access_key_id, key.secret_access_key, key.principal)
-            for key in settings.auth.access_keys
-        ),
-        api_keys=tuple(ApiKey(key.principal, key.key) for key in settings.auth.api_keys),
+        access_keys=access_keys(settings),
+        api_keys=api_keys(settings),
         instance_types=instance_types,
         images=images,
         keep_instances=server.keep_instances,
@@ -139,6 +135,9 @@ def router_options(
         control_path=str(directories.control_socket),
         fleet_path=str(directories.fleet(name)),
         drain_s=StopSchedule.of(settings.server.drain_seconds).drain_s,
+        region=settings.server.region,
+        access_keys=access_keys(settings),
+        api_keys=api_keys(settings),
         access_log="" if access_log == "off" else access_log,
         decision_log=_numbered(settings.router.decision_log, index),
         decision_log_bytes_max=settings.router.decision_log_bytes_max,

@@ -54,16 +54,17 @@ class Gateway:
 
     Args:
         desk: What exchanges work with.
+        authenticator: Who may call until the first fleet says so; without it, anybody.
 
     Attributes:
         waits: Invocations that wait for their adapters.
         shadows: Copies for shadow variants.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, authenticator: Authenticator | None = None) -> None:
         self._desk = desk
         self._place = Place(region="us-east-1", account="000000000000", endpoint="")
-        self._authenticator = Authenticator((), (), "us-east-1")
+        self._authenticator = authenticator or Authenticator((), (), "us-east-1")
         self._request_ids = _id_prefix()
         self._count = secrets.randbits(40)
         self._places: dict[tuple[str, str], Place] = {}

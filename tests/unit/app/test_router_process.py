@@ -24,7 +24,7 @@ from warmroute.app.listeners import listen
 from warmroute.app.options import EXIT_CONFIGURATION, RouterOptions
 from warmroute.app.options import encode as encode_options
 from warmroute.app.router_process import RouterProcess
-from warmroute.core.fleet import Endpoint, Fleet, Routing, RoutingStrategy, TargetState, Variant
+from warmroute.core.fleet import AccessKey, Endpoint, Fleet, Routing, RoutingStrategy, TargetState, Variant
 from warmroute.core.stream import Applied, Counters, Hello, Publish, TargetReport
 from warmroute.dataplane.exchange import Exchange
 from warmroute.routing.router import Router
@@ -388,6 +388,26 @@ def test_a_remembered_fleet_is_said_in_hello_and_kept_until_a_newer_one_comes(pl
         scenario,
         before=lambda stage: save_fleet(stage.options.fleet_path, fleet_of(stage.target(), version=7)),
     )
+
+
+@pytest.mark.parametrize("remembered", [False, True])
+@pytest.mark.parametrize("path", [b"/", b"/endpoints/llm/invocations", b"/v1/chat/completions"])
+def test_declared_credentials_count_before_control_has_said_anything(play, path, remembered):
+    """Also beside a fleet of an earlier start, which had none."""
+
+    def before(stage):
+        keys = (AccessKey("AKID", "secret"),)
+        stage.options = replace(stage.options, access_keys=keys)
+        if remembered:
+            save_fleet(stage.options.fleet_path, fleet_of(stage.target()))
+
+    async def scenario(stage):
+        stage.control.server.close()
+        request = POST.replace(b"/endpoints/llm/invocations", path)
+        status, _ = await whole(await stage.send(request))
+        assert status in (401, 403)
+
+    play(scenario, before=before)
 
 
 def test_without_any_fleet_it_is_alive_but_not_ready(play):
