@@ -23,7 +23,7 @@ def test_every_kind_of_resource_has_tags(api, arns, name):
     assert api.call("ListTags", ResourceArn=arn) == {"Tags": [{"Key": "b", "Value": "2"}]}
 
 
-@pytest.mark.parametrize("kind", ["model", "endpoint-config", "endpoint"])
+@pytest.mark.parametrize("kind", ["model", "endpoint-config", "endpoint", "inference-component"])
 def test_resources_that_do_not_exist_have_none(api, kind):
     error = api.refused("ListTags", ResourceArn=f"{PREFIX}:{kind}/x")
     assert error.message.startswith("Could not find")

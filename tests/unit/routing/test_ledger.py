@@ -8,8 +8,8 @@ from warmroute.routing.ledger import Ledger, TargetRow
 BOOK = object()
 
 
-def target(generation=1, *, name="1", state=TargetState.IN_SERVICE, port=80):
-    return Target(TargetId(name), InstanceId(name), generation, "host", port, state=state)
+def target(generation=1, *, name="1", state=TargetState.IN_SERVICE, port=80, adapters=()):
+    return Target(TargetId(name), InstanceId(name), generation, "host", port, state=state, adapters=adapters)
 
 
 def test_a_row_starts_idle_healthy_and_present():
@@ -124,3 +124,50 @@ def test_a_new_generation_has_no_probe():
     row.renew(target(2))
     assert row.probe is None
     assert not row.probing
+
+
+# --- adapters -----------------------------------------------------------------------------------------
+def counts(row):
+    """Leases open and taken, by adapter."""
+    return {name: (count.in_flight, count.taken) for name, count in (row.adapters or {}).items()}
+
+
+def test_leases_are_counted_by_adapter():
+    ledger, row = Ledger(), TargetRow(target(adapters=("1", "11")))
+    leases = [ledger.take(row, BOOK, adapter) for adapter in ("1", "11", "1", "")]
+    assert counts(row) == {"1": (2, 2), "11": (1, 1)}
+    assert row.in_flight == 4
+    for lease in leases:
+        assert ledger.release(lease, row)
+    assert counts(row) == {"1": (0, 2), "11": (0, 1)}
+    assert row.in_flight == 0
+
+
+def test_an_adapter_that_is_not_loaded_is_counted_as_long_as_it_has_a_lease():
+    ledger, row = Ledger(), TargetRow(target())
+    first, second = ledger.take(row, BOOK, "1"), ledger.take(row, BOOK, "1")
+    ledger.release(first, row)
+    assert counts(row) == {"1": (1, 2)}
+    ledger.release(second, row)
+    assert counts(row) == {}
+
+
+def test_an_adapter_that_is_unloaded_is_forgotten_when_it_has_no_lease():
+    ledger, row = Ledger(), TargetRow(target(adapters=("1", "11", "2")))
+    held = ledger.take(row, BOOK, "1")
+    for adapter in ("11", "2"):
+        ledger.release(ledger.take(row, BOOK, adapter), row)
+    row.renew(target(adapters=("2",)))
+    assert counts(row) == {"1": (1, 1), "2": (0, 1)}
+    ledger.release(held, row)
+    assert counts(row) == {"2": (0, 1)}
+
+
+def test_a_new_generation_has_no_counts_and_old_leases_do_not_touch_them():
+    ledger, row = Ledger(), TargetRow(target(adapters=("1",)))
+    old = ledger.take(row, BOOK, "1")
+    row.renew(target(2, adapters=("1",)))
+    assert counts(row) == {}
+    ledger.take(row, BOOK, "1")
+    assert not ledger.release(old, row)
+    assert counts(row) == {"1": (1, 1)}
