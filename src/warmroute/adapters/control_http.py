@@ -20,8 +20,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from warmroute.controlplane.calls import UNAVAILABLE
 from warmroute.controlplane.ports import StoreUnavailable
-from warmroute.controlplane.service import UNAVAILABLE
 from warmroute.core import limits
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.records import JsonObject

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
 from warmroute.adapters.clock import FastClock, SystemClock
 from warmroute.adapters.totals import Totals
+from warmroute.controlplane.calls import Calls
 from warmroute.controlplane.ports import Clock, Store
 from warmroute.controlplane.scaling.autoscaler import Autoscaler, Invoke
 from warmroute.controlplane.scaling.metering import Meter
 from warmroute.controlplane.scaling.service import ScalingService
-from warmroute.controlplane.service import Calls
 from warmroute.core.fleet import Fleet
 from warmroute.resources.arns import Place
 from warmroute.resources.metrics.alarms import Alarm, AlarmBook, AlarmState

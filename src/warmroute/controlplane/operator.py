@@ -18,12 +18,14 @@ from warmroute.controlplane.operator_views import (
     rollout_document,
     variant_documents,
 )
-from warmroute.controlplane.ports import Clock, InstanceLogs, Store
+from warmroute.controlplane.ports import Clock, InstanceLogs, Store, Transaction
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.service import ControlService
+from warmroute.controlplane.transactions import run
 from warmroute.core import limits
+from warmroute.core.ids import EndpointName
 from warmroute.core.machines import InstanceType, ProviderKind
-from warmroute.resources.draining import drain
+from warmroute.resources.draining import Drained, drain
 from warmroute.resources.errors import ApiCode, ApiError, invalid
 from warmroute.resources.records import InstanceRecord, JsonObject
 
@@ -118,10 +120,11 @@ class OperatorService:
     async def _describe_endpoint(self, body: bytes) -> JsonObject:
         name = _read(body, _DescribeEndpoint).endpoint_name
         document = self._service.describe_now(name)
-        with self._store.transaction() as transaction:
-            endpoint = transaction.endpoint(name)
-            assert endpoint is not None, "it has just been described, and nothing came between"
-            records = transaction.instances(endpoint.name)
+        endpoint, records = run(
+            self._store,
+            lambda transaction: (transaction.endpoint(name), transaction.instances(EndpointName(name))),
+        )
+        assert endpoint is not None, "it has just been described, and nothing came between"
         in_flight = self._in_flight()
         rollout = rollout_document(endpoint)
         return {
@@ -142,7 +145,8 @@ class OperatorService:
 
     async def _drain_instance(self, body: bytes) -> JsonObject:
         request = _read(body, _DrainInstance)
-        with self._store.transaction() as transaction:
+
+        def work(transaction: Transaction) -> Drained:
             found = [r for r in transaction.instances() if r.instance_id == request.instance_id]
             if not found:
                 raise invalid(f'Could not find instance "{one_line(request.instance_id)}".')
@@ -158,6 +162,9 @@ class OperatorService:
             )
             transaction.put_instance(drained.instance)
             transaction.put(drained.endpoint)
+            return drained
+
+        drained = run(self._store, work)
         self._reconciler.kick()
         return {
             "InstanceId": drained.instance.instance_id,

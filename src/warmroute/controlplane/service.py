@@ -3,48 +3,28 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from warmroute.controlplane.calls import Api, Calls
 from warmroute.controlplane.changes import one_line
-from warmroute.controlplane.ports import Clock, Store, StoreUnavailable, Transaction
+from warmroute.controlplane.ports import Clock, Store, Transaction
 from warmroute.controlplane.reconcile import Reconciler
 from warmroute.controlplane.transactions import run
 from warmroute.core import limits
 from warmroute.core.machines import InstanceType
 from warmroute.resources.arns import Place
 from warmroute.resources.coverage.rows import COVERAGE
-from warmroute.resources.coverage.tables import check_coverage
-from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.lifecycle import CHANGING, EndpointStatus
 from warmroute.resources.operations import OPERATIONS
 from warmroute.resources.records import JsonObject
-from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 from warmroute.resources.shapes import Schema
 from warmroute.resources.tables import Context, Outcome
-from warmroute.resources.validate import validate
 
 _log = logging.getLogger(__name__)
 
-UNAVAILABLE: Final = "The store of resources cannot be used at the moment; endpoints serve on. Try again."
-"""What callers are told while the database does not answer."""
-
 _UPDATES: Final = frozenset({"UpdateEndpoint", "UpdateEndpointWeightsAndCapacities"})
-
-
-@dataclass(slots=True)
-class Calls:
-    """What the service counts for /metrics: calls by operation and code, ``""`` for success."""
-
-    by_result: dict[tuple[str, str], int]
-
-    def count(self, operation: str, code: str) -> None:
-        """Count one call."""
-        known = operation in OPERATIONS or operation in SCALING_OPERATIONS
-        key = (operation if known else "other", code)
-        self.by_result[key] = self.by_result.get(key, 0) + 1
 
 
 class ControlService:
@@ -79,7 +59,6 @@ class ControlService:
         self._alarms = alarms
         self._store = store
         self._reconciler = reconciler
-        self._schema = schema
         self._place = place
         self.instance_types = instance_types
         self._clock = clock
@@ -87,6 +66,15 @@ class ControlService:
         self._held = 0
         self._closing = False
         self.calls = Calls({})
+        self._api = Api(
+            owner="SageMaker's",
+            operations=OPERATIONS,
+            coverage=COVERAGE,
+            schema=schema,
+            subject=_subject,
+            calls=self.calls,
+            log=_log,
+        )
 
     async def call(
         self, operation: str, body: bytes, *, principal: str = "", request_id: str = ""
@@ -105,26 +93,7 @@ class ControlService:
         Raises:
             ApiError: The call is refused.
         """
-        caller = principal or "anybody"
-        if request_id:
-            caller += f" (request {request_id})"
-        request: JsonObject = {}
-        try:
-            request = await self._read(operation, body)
-            try:
-                output = await self._serve(operation, request)
-            except StoreUnavailable as error:
-                # Where the database is, and what it said, is for the operator's eyes.
-                _log.error("%s%s by %s: %s", operation, _subject(request), caller, one_line(str(error)))
-                raise ApiError(ApiCode.UNAVAILABLE, UNAVAILABLE) from None
-        except ApiError as error:
-            self.calls.count(operation, error.code)
-            _log.info("%s%s by %s refused: %s", operation, _subject(request), caller, one_line(error.logged))
-            raise
-        self.calls.count(operation, "")
-        if not operation.startswith(("Describe", "List")):
-            _log.info("%s%s by %s", operation, _subject(request), caller)
-        return output
+        return await self._api.call(operation, body, self._serve, principal=principal, request_id=request_id)
 
     async def invoke(self, operation: str, document: JsonObject) -> JsonObject:
         """Serve a call whose body is a JSON document already. See ``call``."""
@@ -157,14 +126,6 @@ class ControlService:
         """Answer the calls that wait: the process is about to end."""
         self._closing = True
         self._reconciler.wake()
-
-    async def _read(self, operation: str, body: bytes) -> JsonObject:
-        schema = await self._schema()
-        if operation not in OPERATIONS:
-            raise _not_served(operation, schema)
-        request: JsonObject = validate(schema.inputs[operation], _parse(body))
-        check_coverage(COVERAGE[operation], request)
-        return request
 
     async def _serve(self, operation: str, request: JsonObject) -> JsonObject:
         if operation == "DescribeEndpoint":
@@ -221,21 +182,3 @@ def _subject(request: JsonObject) -> str:
         return f" {endpoint} (config {config})" if config is not None else f" {endpoint}"
     name = config or request.get("ModelName") or request.get("ResourceArn")
     return f" {one_line(str(name))}" if name is not None else ""
-
-
-def _parse(body: bytes) -> Any:
-    if not body.strip():
-        return {}
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ApiError(ApiCode.SERIALIZATION, f"The request body is not JSON: {error}.") from None
-
-
-def _not_served(operation: str, schema: Schema) -> ApiError:
-    served = ", ".join(sorted(OPERATIONS))
-    if operation in schema.known:
-        text = f"Operation {operation} is not supported by warmroute. Supported are: {served}."
-    else:
-        text = f"Operation {operation!r} is not one of SageMaker's. Supported by warmroute are: {served}."
-    return ApiError(ApiCode.UNKNOWN_OPERATION, text)

@@ -10,7 +10,7 @@ from tests.unit.resources.scaling_api import VARIANT, endpoint
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.totals import Totals
 from warmroute.app.autoscaling import Autoscaling, new_id
-from warmroute.controlplane.service import Calls
+from warmroute.controlplane.calls import Calls
 from warmroute.resources.arns import Place
 from warmroute.resources.metrics.alarms import Alarm, AlarmState, MetricId, Query, Statistic
 

@@ -2,24 +2,19 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-import msgspec
-
+from warmroute.controlplane.calls import Api, Calls
 from warmroute.controlplane.changes import one_line
-from warmroute.controlplane.ports import Clock, Store, StoreConflict, StoreUnavailable, Transaction
-from warmroute.controlplane.service import UNAVAILABLE, Calls
+from warmroute.controlplane.ports import Clock, Store, StoreConflict, Transaction
 from warmroute.controlplane.transactions import run
 from warmroute.resources.arns import Place
 from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
-from warmroute.resources.coverage.tables import check_coverage
 from warmroute.resources.errors import ApiCode, ApiError
 from warmroute.resources.metrics.alarms import Alarm
 from warmroute.resources.records import JsonObject
 from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 from warmroute.resources.scaling.requests import ScalingContext
 from warmroute.resources.shapes import Schema
-from warmroute.resources.validate import validate
 
 _log = logging.getLogger(__name__)
 
@@ -52,10 +47,17 @@ class ScalingService:
             on_change: Called after a call that has changed something.
         """
         self._store = store
-        self._schema = schema
         self._place = place
         self._clock = clock
-        self._calls = calls
+        self._api = Api(
+            owner="Application Auto Scaling's",
+            operations=SCALING_OPERATIONS,
+            coverage=SCALING_COVERAGE,
+            schema=schema,
+            subject=_subject,
+            calls=calls,
+            log=_log,
+        )
         self._new_id = new_id
         self._declared = declared
         self._on_change = on_change
@@ -77,39 +79,9 @@ class ScalingService:
         Raises:
             ApiError: The call is refused.
         """
-        caller = principal or "anybody"
-        if request_id:
-            caller += f" (request {request_id})"
-        request: JsonObject = {}
-        try:
-            request = await self._read(operation, body)
-            try:
-                output = self._serve(operation, request)
-            except StoreConflict:
-                raise ApiError(
-                    ApiCode.CONCURRENT, "Another change came between, each time it was tried. Try again."
-                ) from None
-            except StoreUnavailable as error:
-                _log.error("%s%s by %s: %s", operation, _subject(request), caller, one_line(str(error)))
-                raise ApiError(ApiCode.UNAVAILABLE, UNAVAILABLE) from None
-        except ApiError as error:
-            self._calls.count(operation, error.code)
-            _log.info("%s%s by %s refused: %s", operation, _subject(request), caller, one_line(error.logged))
-            raise
-        self._calls.count(operation, "")
-        if not operation.startswith(("Describe", "List")):
-            _log.info("%s%s by %s", operation, _subject(request), caller)
-        return output
+        return await self._api.call(operation, body, self._serve, principal=principal, request_id=request_id)
 
-    async def _read(self, operation: str, body: bytes) -> JsonObject:
-        schema = await self._schema()
-        if operation not in SCALING_OPERATIONS:
-            raise _not_served(operation, schema)
-        request: JsonObject = validate(schema.inputs[operation], _parse(body))
-        check_coverage(SCALING_COVERAGE[operation], request)
-        return request
-
-    def _serve(self, operation: str, request: JsonObject) -> JsonObject:
+    async def _serve(self, operation: str, request: JsonObject) -> JsonObject:
         context = ScalingContext(self._place, self._clock.wall_s(), self._new_id, self._declared)
 
         def work(transaction: Transaction) -> tuple[JsonObject, bool]:
@@ -120,7 +92,12 @@ class ScalingService:
                 transaction.remove_scaling(record)
             return outcome.output, bool(outcome.put or outcome.remove)
 
-        output, changed = run(self._store, work)
+        try:
+            output, changed = run(self._store, work)
+        except StoreConflict:
+            raise ApiError(
+                ApiCode.CONCURRENT, "Another change came between, each time it was tried. Try again."
+            ) from None
         if changed:
             self._on_change()
         return output
@@ -132,24 +109,3 @@ def _subject(request: JsonObject) -> str:
     resource = request.get("ResourceId") or request.get("ResourceARN")
     told = " of ".join(one_line(str(part)) for part in (name, resource) if part is not None)
     return f" {told}" if told else ""
-
-
-def _parse(body: bytes) -> Any:
-    if not body.strip():
-        return {}
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ApiError(ApiCode.SERIALIZATION, f"The request body is not JSON: {error}.") from None
-
-
-def _not_served(operation: str, schema: Schema) -> ApiError:
-    served = ", ".join(sorted(SCALING_OPERATIONS))
-    if operation in schema.known:
-        text = f"Operation {operation} is not supported by warmroute. Supported are: {served}."
-    else:
-        text = (
-            f"Operation {operation!r} is not one of Application Auto Scaling's. "
-            f"Supported by warmroute are: {served}."
-        )
-    return ApiError(ApiCode.UNKNOWN_OPERATION, text)

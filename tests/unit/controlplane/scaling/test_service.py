@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.resources.scaling_api import PLACE, VARIANT, ScalingApi
 from warmroute.adapters.service_model import load_scaling_schema
+from warmroute.controlplane.calls import Calls
 from warmroute.controlplane.ports import StoreConflict, StoreUnavailable
 from warmroute.controlplane.scaling.service import ScalingService
-from warmroute.controlplane.service import Calls
 from warmroute.resources.errors import ApiCode, ApiError
 
 
