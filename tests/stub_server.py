@@ -162,6 +162,12 @@ class _Connection(asyncio.StreamReaderProtocol):
             self._serving.cancel()
 
 
+async def _rounds_of_the_loop() -> None:
+    """Wait as long as it takes from the accept of a connection to its protocol's first word."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
 class StubServer:
     """The server, on a thread with a loop of its own; a context manager."""
 
@@ -216,14 +222,17 @@ class StubServer:
             lambda: _Connection(self._serve, loop, transports), sock=self._socket
         )
         await self._stop.wait()
+        # First nothing more is accepted, and what has been accepted gets its transport: a server that is closed
+        # between the two leaves the socket to the garbage collector.
+        loop.remove_reader(self._socket)
+        await _rounds_of_the_loop()
         server.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         # A connection that was just accepted has no task yet, one with bytes left to send stays open.
         async with asyncio.timeout(5):
-            for _ in range(3):  # rounds of the loop between the accept and the protocol's first word
-                await asyncio.sleep(0)
+            await _rounds_of_the_loop()
             while transports:
                 for transport in list(transports.values()):
                     transport.abort()
