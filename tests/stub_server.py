@@ -222,8 +222,8 @@ class StubServer:
             lambda: _Connection(self._serve, loop, transports), sock=self._socket
         )
         await self._stop.wait()
-        # First nothing more is accepted, and what has been accepted gets its transport: a server that is closed
-        # between the two leaves the socket to the garbage collector.
+        # First nothing more is accepted, and what has been accepted gets its transport: a server that is
+        # closed between the two leaves the socket to the garbage collector.
         loop.remove_reader(self._socket)
         await _rounds_of_the_loop()
         server.close()
