@@ -28,11 +28,12 @@ def plan_configs(wanted: Wanted, present: Present) -> Iterator[Change]:
 def plan_prune(wanted: Wanted, present: Present) -> Iterator[Change]:
     """Yield what apply has made from a file of this name and that the file does not name any more.
 
+    Scalable targets are not among it: `plan_prune_targets`.
+
     Args:
         wanted: What the file describes.
         present: With everything of the server, not only what the file names.
     """
-    yield from _targets(wanted, present)
     components = {one["InferenceComponentName"] for one in wanted.components}
     gone = [
         document
@@ -73,7 +74,7 @@ def _is_ours(arn: str, wanted: Wanted, present: Present) -> bool:
     return present.tags.get(arn, {}).get(MARK) == wanted.name
 
 
-def _targets(wanted: Wanted, present: Present) -> Iterator[Change]:
+def plan_prune_targets(wanted: Wanted, present: Present) -> Iterator[Change]:
     """Yield the scalable targets that go: those made by apply, and those of what goes."""
     named = {one["ResourceId"] for one in wanted.targets}
     going = _going(wanted, present)

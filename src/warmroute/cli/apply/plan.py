@@ -5,6 +5,7 @@ Nothing here talks to a server, so that the plan that is shown is the plan that 
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -12,7 +13,7 @@ import click
 from warmroute.cli.apply.changes import Action, Change, Present
 from warmroute.cli.apply.documents import Difference
 from warmroute.cli.apply.file import Wanted
-from warmroute.cli.apply.leftovers import plan_configs, plan_prune
+from warmroute.cli.apply.leftovers import plan_configs, plan_prune, plan_prune_targets
 from warmroute.cli.apply.resources import plan_components, plan_endpoints, plan_models
 from warmroute.cli.apply.scaling import plan_scaling
 from warmroute.cli.terminal import plain
@@ -34,10 +35,16 @@ def plan(wanted: Wanted, present: Present, *, prune: bool) -> tuple[Change, ...]
         present: What the server has; with ``prune`` everything, else what the file names.
         prune: Take away what apply made from this file before and that it does not name any more.
     """
+    # Where the scaling that decided a number of copies goes, the number is the file's again; and the scaling
+    # goes first, lest it puts its own number back while the change is followed.
+    unscaled = tuple(plan_prune_targets(wanted, present)) if prune else ()
+    going = {change.name for change in unscaled}
+    staying = tuple(one for one in present.targets if one["ResourceId"] not in going)
     return (
         *plan_models(wanted, present),
         *plan_endpoints(wanted, present),
-        *plan_components(wanted, present),
+        *unscaled,
+        *plan_components(wanted, replace(present, targets=staying)),
         *plan_scaling(wanted, present),
         *plan_configs(wanted, present),
         *(plan_prune(wanted, present) if prune else ()),

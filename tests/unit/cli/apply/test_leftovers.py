@@ -1,7 +1,7 @@
 from tests.unit.cli.scripted import ARN, adapter, component, endpoint_document
 from warmroute.cli.apply.changes import MARK, OWNER, Action, Present
 from warmroute.cli.apply.file import Wanted
-from warmroute.cli.apply.leftovers import plan_configs, plan_prune
+from warmroute.cli.apply.leftovers import plan_configs, plan_prune, plan_prune_targets
 from warmroute.cli.apply.resources import config_name
 
 ENDPOINT = {"EndpointName": "chat", "EndpointConfig": {"ProductionVariants": []}}
@@ -86,18 +86,14 @@ def test_prune_takes_what_the_set_made_and_does_not_name_and_nothing_else():
     named = {"InferenceComponentName": "named", "EndpointName": "chat"}
     scaled = {"ResourceId": "endpoint/chat/variant/named"}
     wanted = Wanted("set", ({"ModelName": "m-named"},), (ENDPOINT,), (named,), (scaled,))
-    changes = list(plan_prune(wanted, everything()))
-    assert deleted(changes) == [
+    targets = list(plan_prune_targets(wanted, everything()))
+    assert deleted(targets) == [
         "endpoint/gone/variant/v",
         "inference-component/base",
         "endpoint/chat/variant/v",
-        "lora",
-        "base",
-        "gone",
-        "gone-1",
-        "m-gone",
     ]
-    deregister = changes[1].steps[0]
+    assert deleted(list(plan_prune(wanted, everything()))) == ["lora", "base", "gone", "gone-1", "m-gone"]
+    deregister = targets[1].steps[0]
     assert (deregister.operation, deregister.service) == (
         "DeregisterScalableTarget",
         "AnyScaleFrontendService",

@@ -1,6 +1,6 @@
 import click
 
-from tests.unit.cli.scripted import component, endpoint_document
+from tests.unit.cli.scripted import ARN, component, endpoint_document
 from warmroute.cli.apply.changes import MARK, Action, Change, Present
 from warmroute.cli.apply.documents import Difference
 from warmroute.cli.apply.file import Wanted
@@ -63,3 +63,32 @@ def test_an_endpoint_that_is_there_needs_nothing_of_the_rest():
     document = endpoint_document("e", config="other")
     (change,) = plan(Wanted("set", endpoints=(ENDPOINT,)), Present(endpoints={"e": document}), prune=False)
     assert change.action is Action.UPDATE
+
+
+def test_a_component_whose_scaling_goes_has_the_number_of_copies_of_the_file_again():
+    document = component("base")
+    entry = {
+        "InferenceComponentName": "base",
+        "EndpointName": "chat",
+        "Specification": document["Specification"],
+        "RuntimeConfig": {"CopyCount": 1},
+    }
+    resource, arn = "inference-component/base", f"{ARN}:scalable-target/0123"
+    target = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": resource,
+        "ScalableDimension": "sagemaker:inference-component:DesiredCopyCount",
+        "ScalableTargetARN": arn,
+    }
+    there = Present(components={"base": document}, targets=(target,), tags={arn: {MARK: "set"}})
+    wanted = Wanted("set", components=(entry,))
+    changes = plan(wanted, there, prune=True)
+    update = next(one for one in changes if one.name == "base")
+    assert [(one.action, one.name) for one in changes if is_change(one)] == [
+        (Action.DELETE, resource),
+        (Action.UPDATE, "base"),
+    ]
+    assert update.details == (Difference("RuntimeConfig.CopyCount", "2", "1"),)
+    (left,) = plan(wanted, there, prune=False)
+    assert left.action is Action.LEAVE
+    assert "its scaling decides" in left.note
