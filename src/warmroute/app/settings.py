@@ -104,11 +104,11 @@ class ServerSettings:
     store_url: Annotated[
         str,
         Meta(
-            pattern=r"^((sqlite|postgresql)://.*)?$",
+            pattern=r"^(sqlite:///(?!:memory:).+|postgresql://.*)?$",
             description="SQLAlchemy URL of the store: `postgresql://user@host/database` (needs "
             "`warmroute[postgres]`), or `sqlite:///` and a path. One control process per database. "
             "Default: `sqlite:///<data_dir>/warmroute.db`.",
-            extra={"allowed": "a URL that begins with sqlite:// or postgresql://"} | _SECRET,
+            extra={"allowed": "a URL, sqlite:///FILE or postgresql://…"} | _SECRET,
         ),
     ] = field(default="", repr=False)
 

@@ -1,9 +1,11 @@
 """AddTags, ListTags, DeleteTags. Source: operations of the same names in the ``sagemaker`` service model.
 
 Choice: keys regard case; one that comes twice in a request is refused, as is a resource's 51st tag, with a
-``ValidationException``: ResourceLimitExceeded is modelled for creations and updates of resources only.
+``ValidationException``: ResourceLimitExceeded is modelled for creations and updates of resources only. So is
+a key that begins with ``aws:``, in any case, which AWS's tagging guide reserves.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,13 +18,25 @@ TAGS_MAX: Final = 50
 """Tags on one resource, from the service model's TagList."""
 
 
+def refuse_reserved(keys: Iterable[str]) -> None:
+    """Refuse keys that are AWS's own.
+
+    Raises:
+        ApiError: There is one.
+    """
+    for key in keys:
+        if key.lower().startswith("aws:"):
+            raise invalid(f'Tag key "{key}" begins with "aws:", which is reserved for AWS. Use another key.')
+
+
 def tags_of(given: list[dict[str, str]] | None) -> dict[str, str]:
     """Return a request's Tags by key.
 
     Raises:
-        ApiError: A key comes twice.
+        ApiError: A key comes twice, or is AWS's own.
     """
     tags: dict[str, str] = {}
+    refuse_reserved(tag["Key"] for tag in given or ())
     for tag in given or ():
         if tag["Key"] in tags:
             raise invalid(f'Tag key "{tag["Key"]}" is given twice. Each key may be given once.')

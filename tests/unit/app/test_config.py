@@ -173,9 +173,12 @@ def test_a_store_url_may_name_sqlite_or_postgresql(settings_of, url):
     assert settings_of(environment={"WARMROUTE_SERVER__STORE_URL": url}).server.store_url == url
 
 
-@pytest.mark.parametrize("written", ["mysql://u:hunter2hunter2@db/w", "hunter2hunter2"])
+@pytest.mark.parametrize(
+    "written",
+    ["mysql://u:hunter2hunter2@db/w", "hunter2hunter2", "sqlite://", "sqlite:///", "sqlite:///:memory:"],
+)
 def test_a_store_url_is_repeated_in_no_error_and_no_repr(settings_of, refusal_of, written):
-    allowed = "(a secret): must be a URL that begins with sqlite:// or postgresql://"
+    allowed = "(a secret): must be a URL, sqlite:///FILE or postgresql://…"
     for refusal in (
         refusal_of(environment={"WARMROUTE_SERVER__STORE_URL": written}),
         refusal_of(f'[server]\nstore_url = "{written}"\n'),

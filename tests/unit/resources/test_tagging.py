@@ -49,3 +49,14 @@ def test_keys_come_once(api):
     tags = [{"Key": "a", "Value": "1"}, {"Key": "a", "Value": "2"}]
     error = api.refused("CreateModel", ModelName="x", PrimaryContainer={}, Tags=tags)
     assert 'Tag key "a" is given twice' in error.message
+
+
+@pytest.mark.parametrize("key", ["aws:owner", "AWS:owner"])
+def test_keys_of_aws_are_refused(api, arns, key):
+    tags = [{"Key": "b", "Value": "1"}, {"Key": key, "Value": "2"}]
+    for operation, members in (
+        ("AddTags", {"ResourceArn": arns["model/m"]}),
+        ("CreateModel", {"ModelName": "x", "PrimaryContainer": {}}),
+    ):
+        assert f'Tag key "{key}" begins with "aws:"' in api.refused(operation, Tags=tags, **members).message
+    assert api.call("ListTags", ResourceArn=arns["model/m"]) == {"Tags": [{"Key": "a", "Value": "1"}]}

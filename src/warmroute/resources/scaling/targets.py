@@ -27,6 +27,7 @@ from warmroute.resources.scaling.requests import (
     target_of,
 )
 from warmroute.resources.scaling.scalable import NAMESPACE, dimension, target_arn
+from warmroute.resources.tagging import refuse_reserved
 
 TAGS_MAX: Final = 50
 """Tags on one target: Application Auto Scaling's own quota."""
@@ -164,6 +165,7 @@ def _by_arn(request: JsonObject, tables: AllTables, context: ScalingContext) -> 
 
 
 def _tagged(target: ScalableTargetRecord, added: dict[str, str]) -> dict[str, str]:
+    refuse_reserved(added)
     tags = target.tags | added
     if len(tags) > TAGS_MAX:
         raise ApiError(

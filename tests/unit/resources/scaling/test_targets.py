@@ -123,6 +123,7 @@ def test_deregistering_forgets_all_that_is_of_the_target_and_nothing_else(api):
 def test_tags(api):
     arn = api.register()["ScalableTargetARN"]
     api.call("TagResource", ResourceARN=arn, Tags={f"k{at}": "v" for at in range(TAGS_MAX)})
+    assert "reserved for AWS" in api.refused("TagResource", ResourceARN=arn, Tags={"aws:x": ""}).message
     error = api.refused("TagResource", ResourceARN=arn, Tags={"one": "more"})
     assert error.code is ApiCode.TOO_MANY_TAGS
     api.call("UntagResource", ResourceARN=arn, TagKeys=[f"k{at}" for at in range(1, TAGS_MAX)] + ["none"])
