@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 COMPILED := build/compiled
+COMPILE_IF_CC = if command -v $${CC:-cc} >/dev/null; then $(MAKE) --no-print-directory compile; else echo "No C compiler: this runs as pure Python."; fi
 SHELL  := /bin/bash
 ARGS   ?=
 
@@ -56,10 +57,10 @@ docs: $(VENV)/.installed-test ## Write the generated reference pages anew
 	@mv $(VENV)/{configuration,metrics,errors,sagemaker-operations,cli}.md docs/reference/
 	@echo "The generated pages in docs/reference/ are up to date: cli, configuration, errors, metrics, sagemaker-operations"
 
-compile: $(COMPILED)/.built ## Compile the way of a request to C, into build/compiled (needs a C compiler)
+compile: $(COMPILED)/.built ## Compile the way of a request and the simulated engines to C, into build/compiled (needs a C compiler)
 
 $(COMPILED)/.built: pyproject.toml $(shell find src -name '*.py') | $(VENV)/.installed-test
-	@echo "==> Compiling the way of a request with mypyc into $(COMPILED) (about a minute)"
+	@echo "==> Compiling the way of a request and the simulated engines with mypyc into $(COMPILED) (about two minutes)"
 	@# In a copy: the build leaves its extensions beside the sources, where they would be imported for them.
 	@rm -rf $(COMPILED) && mkdir -p $(COMPILED)/source $(COMPILED)/site
 	@cp -r pyproject.toml README.md LICENSE src $(COMPILED)/source
@@ -70,15 +71,16 @@ $(COMPILED)/.built: pyproject.toml $(shell find src -name '*.py') | $(VENV)/.ins
 
 test-compiled: $(COMPILED)/.built ## The tests of the compiled modules, against what was compiled
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python -c 'import warmroute.routing.router as m; print("testing", m.__file__)'
-	@PYTHONPATH=$(COMPILED)/site $(BIN)/python -m pytest tests/unit/{auth,dataplane,observe,routing,wire} tests/property tests/wire $(ARGS)
+	@PYTHONPATH=$(COMPILED)/site $(BIN)/python -m pytest tests/unit/{auth,dataplane,engine,observe,routing,sim,wire} tests/property tests/wire $(ARGS)
 
 bench: $(VENV)/.installed-test ## Speed beside vllm-router, sglang-router, HAProxy and nginx; cost of KV_AWARE
-	@if command -v $${CC:-cc} >/dev/null; then $(MAKE) --no-print-directory compile; else echo "No C compiler: warmroute is measured as pure Python."; fi
+	@$(COMPILE_IF_CC)
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/gateway/run.py $(ARGS)
 	@PYTHONPATH=$(COMPILED)/site $(BIN)/python benchmarks/routing/kv_aware.py $(if $(filter --smoke,$(ARGS)),--targets 7 --rounds 1)
 
 suite: $(VENV)/.installed-test ## Every routing policy on every simulated case, and the bar; WARMROUTE_DATA adds recordings
-	@$(BIN)/warmroute simulate suite $(ARGS)
+	@$(COMPILE_IF_CC)
+	@PYTHONPATH=$(COMPILED)/site $(BIN)/python -m warmroute simulate suite $(ARGS)
 
 clean: ## Remove the environment, caches and the demo's files
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage out build dist

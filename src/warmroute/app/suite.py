@@ -263,9 +263,10 @@ def _is_text(node: ast.stmt) -> bool:
 
 def revision() -> str:
     """Return what git calls this checkout, or the package's version where it is not run from one."""
-    package = Path(warmroute.__file__).resolve().parent
-    root = package.parent.parent
-    if package.parent.name == "src" and (root / ".git").exists():
+    place = Path(warmroute.__file__).resolve().parent.parent
+    built = place.parts[-3:] == ("build", "compiled", "site")  # by make, from the checkout around it
+    root = place.parents[2] if built else place.parent
+    if (built or place.name == "src") and (root / ".git").exists():
         command = ["git", "-C", f"{root}", "describe", "--always", "--tags", "--dirty"]
         try:
             told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603

@@ -223,6 +223,9 @@ def test_the_revision_is_gits_in_a_checkout_and_the_version_elsewhere(tmp_path, 
     assert revision() == warmroute.__version__  # installed from there, but no checkout
     (root / ".git").mkdir()
     assert revision() == "v1-2-gabc"
+    built = root / "build/compiled/site/warmroute/__init__.py"
+    monkeypatch.setattr(suite.warmroute, "__file__", str(built))
+    assert revision() == "v1-2-gabc", "what make compiled there"
 
     def no_git(*_, **__):
         raise FileNotFoundError("git")

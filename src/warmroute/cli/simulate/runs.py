@@ -80,9 +80,12 @@ def make(
                 progress.update(task, description=f"{result.job.shown} {result.job.policy} done")
         except KeyboardInterrupt:
             outcome.interrupted = True
-        except BrokenExecutor:
+        except BrokenExecutor as broken:
+            # There is a cause where a process lived, but what it sent could not be read.
             raise click.ClickException(
-                "a process was ended from outside, perhaps for want of memory; try fewer --jobs"
+                f"what a process sent could not be read: {broken.__cause__}"
+                if broken.__cause__
+                else "a process was ended from outside, perhaps for want of memory; try fewer --jobs"
             ) from None
     outcome.done = in_order(outcome.done, todo)
     return outcome
