@@ -38,8 +38,19 @@ class Histogram:
         self.total += seconds
 
 
+class _Total:
+    """A counter, with its labels as they are told."""
+
+    __slots__ = ("amount", "labels", "name")
+
+    def __init__(self, metric: Metric, labels: tuple[str, ...]) -> None:
+        self.name = metric.name
+        self.labels = _named(metric, labels)
+        self.amount: float = 0
+
+
 class _Series:
-    """Totals of all invocations that are alike in every label."""
+    """What came of invocations that are alike in every label since the totals were told last."""
 
     __slots__ = (
         "cached_tokens", "count", "duration", "first_byte", "mid_stream", "model_4xx", "model_5xx",
@@ -50,6 +61,14 @@ class _Series:
         self, first_byte: Histogram, duration: Histogram, model_first_byte: Histogram,
         model_latency: Histogram,
     ) -> None:  # fmt: skip
+        self.model_first_byte = model_first_byte
+        self.model_latency = model_latency
+        self.first_byte = first_byte
+        self.duration = duration
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from nothing; the histograms go on."""
         self.count = 0
         self.sent = 0
         self.model_4xx = 0
@@ -57,12 +76,8 @@ class _Series:
         self.model_errors = 0
         self.mid_stream = 0
         self.overhead_ns = 0
-        self.model_first_byte = model_first_byte
-        self.model_latency = model_latency
         self.prompt_tokens = 0
         self.cached_tokens = 0
-        self.first_byte = first_byte
-        self.duration = duration
 
 
 class Projection:
@@ -72,17 +87,20 @@ class Projection:
     a caller's text, so their number is bounded by the fleet's history.
     """
 
-    __slots__ = ("_histograms", "_series", "_values")
+    __slots__ = ("_histograms", "_series", "_totals")
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, tuple[str, ...]], float] = {}
-        self._histograms: dict[tuple[str, tuple[str, ...]], Histogram] = {}
+        self._totals: dict[tuple[str, tuple[str, ...]], _Total] = {}
+        self._histograms: dict[tuple[str, tuple[str, ...]], tuple[Metric, Histogram]] = {}
         self._series: dict[tuple[str, ...], _Series] = {}
 
     def count(self, metric: Metric, labels: tuple[str, ...], amount: float = 1) -> None:
         """Add to a counter."""
         key = (metric.name, labels)
-        self._values[key] = self._values.get(key, 0) + amount
+        total = self._totals.get(key)
+        if total is None:
+            total = self._totals[key] = _Total(metric, labels)
+        total.amount += amount
 
     def invocation_ended(self, record: Invocation) -> None:
         """Fold the record of an invocation in.
@@ -147,43 +165,57 @@ class Projection:
             self._histogram(catalogue.SHADOW_DURATION, at).add(copy.total_ns / 1e9)
 
     def _histogram(self, metric: Metric, labels: tuple[str, ...]) -> Histogram:
-        return self._histograms.setdefault((metric.name, labels), Histogram())
+        key = (metric.name, labels)
+        if key not in self._histograms:
+            self._histograms[key] = (metric, Histogram())
+        return self._histograms[key][1]
 
-    def _totals(self) -> dict[tuple[str, tuple[str, ...]], float]:
-        """Return every counter, those of invocations told apart by metric."""
-        totals = dict(self._values)
-        for key, series in self._series.items():
-            route, endpoint, variant, outcome, problem, strategy, reason, target, *more = key
-            at, count = (endpoint, variant, target), series.count
-            parts: list[tuple[Metric, tuple[str, ...], float]] = [
-                (catalogue.INVOCATIONS, (route, endpoint, variant, outcome, problem), count),
-                *_served(series, (endpoint, variant, more[0], more[1]), problem),
-            ]
-            if more[2]:
-                session = (endpoint, variant, more[0], more[2])
-                parts.append((catalogue.SESSION_INVOCATIONS, session, count))
-            if target:
-                parts.append((catalogue.DECISIONS, (endpoint, variant, strategy, reason), count))
-                parts.append((catalogue.TARGET_INVOCATIONS, at, count))
-            if series.prompt_tokens:
-                parts.append((catalogue.PROMPT_TOKENS, at, series.prompt_tokens))
-                parts.append((catalogue.CACHED_TOKENS, at, series.cached_tokens))
-            for metric, labels, amount in parts:
-                part = (metric.name, labels)
-                totals[part] = totals.get(part, 0) + amount
-        return totals
+    def _fold(self, key: tuple[str, ...], series: _Series) -> None:
+        """Add what came since the last time to the counters, told apart by metric."""
+        route, endpoint, variant, outcome, problem, strategy, reason, target, component, adapter, session = (
+            key
+        )
+        at, count = (endpoint, variant, target), series.count
+        self.count(catalogue.INVOCATIONS, (route, endpoint, variant, outcome, problem), count)
+        if session:
+            self.count(catalogue.SESSION_INVOCATIONS, (endpoint, variant, component, session), count)
+        if target:
+            self.count(catalogue.DECISIONS, (endpoint, variant, strategy, reason), count)
+            self.count(catalogue.TARGET_INVOCATIONS, at, count)
+        if series.prompt_tokens:
+            self.count(catalogue.PROMPT_TOKENS, at, series.prompt_tokens)
+            self.count(catalogue.CACHED_TOKENS, at, series.cached_tokens)
+        served = (endpoint, variant, component, adapter)
+        for metric, amount in (
+            (catalogue.MODEL_INVOCATIONS, series.sent),
+            (catalogue.MODEL_CLIENT_ERRORS, series.model_4xx),
+            (catalogue.MODEL_SERVER_ERRORS, series.model_5xx),
+            (catalogue.MODEL_ERRORS, series.model_errors),
+            (catalogue.MID_STREAM_ERRORS, series.mid_stream),
+            (catalogue.OVERHEAD, series.overhead_ns / 1e9),
+            (catalogue.NO_CAPACITY_FAILURES, count if problem == _NO_COPY else 0),
+        ):
+            if amount:
+                self.count(metric, served, amount)
+        series.begin()
 
     def snapshot(self, gauges: dict[tuple[Metric, tuple[str, ...]], float]) -> Counters:
-        """Return the totals, with gauges as they stand, for control."""
-        values = [(name, _named(name, labels), value) for (name, labels), value in self._totals().items()]
-        values += [
-            (metric.name, _named(metric.name, labels), value) for (metric, labels), value in gauges.items()
-        ]
+        """Return the totals, with gauges as they stand, for control.
+
+        Cost:
+            What came since the last time is folded in, the rest is only listed: 2 ms for 6,000 series of
+            1,000 targets where 500 of them had invocations, and as much again per 1,000 gauges.
+        """
+        for key, series in self._series.items():
+            if series.count:
+                self._fold(key, series)
+        values = [(total.name, total.labels, total.amount) for total in self._totals.values()]
+        values += [(metric.name, _named(metric, labels), value) for (metric, labels), value in gauges.items()]
         return Counters(
             values=tuple(values),
             histograms=tuple(
-                (name, _named(name, labels), tuple(histogram.counts), histogram.total)
-                for (name, labels), histogram in self._histograms.items()
+                (metric.name, _named(metric, labels), tuple(histogram.counts), histogram.total)
+                for (_, labels), (metric, histogram) in self._histograms.items()
                 if any(histogram.counts)
             ),
         )
@@ -202,27 +234,10 @@ def _count_errors(series: _Series, record: Invocation) -> None:
         series.mid_stream += 1
 
 
-def _served(
-    series: _Series, labels: tuple[str, ...], problem: str
-) -> list[tuple[Metric, tuple[str, ...], float]]:
-    """Return the counters of what was invoked that are not 0."""
-    amounts: list[tuple[Metric, float]] = [
-        (catalogue.MODEL_INVOCATIONS, series.sent),
-        (catalogue.MODEL_CLIENT_ERRORS, series.model_4xx),
-        (catalogue.MODEL_SERVER_ERRORS, series.model_5xx),
-        (catalogue.MODEL_ERRORS, series.model_errors),
-        (catalogue.MID_STREAM_ERRORS, series.mid_stream),
-        (catalogue.OVERHEAD, series.overhead_ns / 1e9),
-        (catalogue.NO_CAPACITY_FAILURES, series.count if problem == _NO_COPY else 0),
-    ]
-    return [(metric, labels, amount) for metric, amount in amounts if amount]
-
-
 _UNREAD = Problem.REQUEST_TIMEOUT.value
 """Of an answer that its caller did not read: no fault of the model server."""
 _NO_COPY = Problem.NO_COPY.value
-_BY_NAME = {metric.name: metric for metric in catalogue.METRICS}
 
 
-def _named(name: str, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple(zip(_BY_NAME[name].labels, labels, strict=True))
+def _named(metric: Metric, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(zip(metric.labels, labels, strict=True))

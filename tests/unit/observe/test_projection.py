@@ -296,6 +296,12 @@ def test_totals_never_go_back():
     assert all(after[name, labels] == 2 * value for name, labels, value in before.values)
 
 
+def test_totals_that_are_told_twice_are_the_same():
+    projection = Projection()
+    projection.invocation_ended(ended(prompt_tokens=10, cached_tokens=5))
+    assert projection.snapshot({}) == projection.snapshot({})
+
+
 def test_gauges_are_told_as_they_stand():
     projection = Projection()
     gauges = {(catalogue.OPEN_LEASES, ()): 3, (catalogue.IN_FLIGHT, ("llm", "v1", "i-1")): 2.0}
