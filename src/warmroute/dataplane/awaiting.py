@@ -60,14 +60,12 @@ class AdapterWaits:
         desk, request = self._desk, plan.request
         now_ns = desk.clock.now_ns()
         decision = desk.router.decide(book, request, now_ns)
-        if not isinstance(decision, Assigned):
+        if not isinstance(decision, Assigned):  # a session that is gone, say: no adapter helps
             return None
-        wanted = desk.adapters.want(
-            endpoint=book.endpoint, component=request.component, adapter=request.adapter,
-            target_id=decision.target.target_id,
-        )  # fmt: skip
         desk.router.apply(Cancelled(decision.lease), now_ns)
-        if not wanted:
+        if not desk.adapters.want(
+            endpoint=book.endpoint, component=request.component, adapter=request.adapter
+        ):
             return None
         at = (book.endpoint, request.component, request.adapter)
         wait = AdapterWait(self, at, exchange, plan, began_ns=now_ns)

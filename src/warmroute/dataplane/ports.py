@@ -99,15 +99,13 @@ class Underway(Protocol):
 class AdapterLoads(Protocol):
     """Who has LoRA adapters loaded: control, over the fleet stream."""
 
-    def want(self, *, endpoint: str, component: str, adapter: str, target_id: str) -> bool:
+    def want(self, *, endpoint: str, component: str, adapter: str) -> bool:
         """Ask for an adapter that is loaded nowhere; asked again for every invocation that wants it.
 
         Args:
             endpoint: Whose adapter it is.
             component: Its base component.
             adapter: Its name.
-            target_id: The copy that routing would have it on, were it loaded: the first with room in the
-                adapter's own order.
 
         Returns:
             Whether it can be asked for, so that it makes sense to wait for a fleet that shows it.
@@ -118,9 +116,9 @@ class AdapterLoads(Protocol):
 class NoAdapterLoads:
     """Nobody loads adapters: requests for them go to containers as they are."""
 
-    def want(self, *, endpoint: str, component: str, adapter: str, target_id: str) -> bool:
+    def want(self, *, endpoint: str, component: str, adapter: str) -> bool:
         """Return False."""
-        del endpoint, component, adapter, target_id
+        del endpoint, component, adapter
         return False
 
 

@@ -73,5 +73,5 @@ def test_deadlines_are_those_of_the_limits(bench):
 
 
 def test_without_who_loads_adapters_none_can_be_waited_for(bench):
-    asked = {"endpoint": "llm", "component": "base", "adapter": "lora", "target_id": "c-1"}
+    asked = {"endpoint": "llm", "component": "base", "adapter": "lora"}
     assert bench.desk.adapters.want(**asked) is False

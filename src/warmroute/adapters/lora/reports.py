@@ -47,13 +47,12 @@ class AdapterReports:
         self._any = False
         self._leaving = False
 
-    def want(self, *, endpoint: str, component: str, adapter: str, target_id: str) -> bool:
+    def want(self, *, endpoint: str, component: str, adapter: str) -> bool:
         """Ask for an adapter that is loaded nowhere, once a second at most.
 
         Returns:
             True: a control process that is away is back within seconds.
         """
-        del target_id  # control knows what each copy has room for
         self._ask((endpoint, component, adapter), self._places(endpoint, component, adapter))
         return True
 

@@ -53,7 +53,7 @@ class Bench:
         return self.router.decide(book, RoutingRequest(key=1, component="c", adapter="lora"), 1).lease
 
     def want(self):
-        return self.reports.want(endpoint="e", component="c", adapter="lora", target_id="1")
+        return self.reports.want(endpoint="e", component="c", adapter="lora")
 
 
 def test_a_cold_adapter_is_asked_for_at_once():
