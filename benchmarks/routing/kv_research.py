@@ -24,7 +24,7 @@ from warmroute.sim.suite import FULL, SHORT, SubCase
 HERE = Path(__file__).parent
 RESULTS = HERE / "kv_research.json"
 PICTURES = HERE.parents[1] / "docs" / "concepts" / "kv-aware"
-SEEDS = 3
+SEEDS = 5
 EXACT, ESTIMATED = "KV_AWARE", "KV_AWARE:estimated"
 CASES = (
     "aws-long@112", "pressure@12", "prefixes@112+quarter", "hot@56/8b", "mooncake@2x", "agents@100",
