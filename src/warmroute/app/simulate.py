@@ -2,8 +2,10 @@
 
 import gzip
 import multiprocessing
+import os
 import shlex
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -209,7 +211,7 @@ def run_all(jobs: Sequence[Job], *, processes: int) -> Iterator[Done | Broken]:
         yield from map(run_job, jobs)
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(processes, len(jobs)), mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(min(processes, len(jobs)), mp_context=context, initializer=_belong_to_parent)
     finished = False
     try:
         for future in as_completed([pool.submit(run_job, job) for job in jobs]):
@@ -250,6 +252,15 @@ def _short(value: str | float) -> str | int | float:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _ignore_interrupts() -> None:
+def _belong_to_parent() -> None:
     # Ctrl-C reaches the whole process group; the parent ends its children itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # One that is killed cannot, and they would go on for nobody.
+    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "it runs in a child"
+    parent.join()
+    os._exit(1)

@@ -1,9 +1,13 @@
 import gzip
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.running import children_of, wait_until
 from warmroute.app import simulate
 from warmroute.app.simulate import (
     FIELDS,
@@ -49,6 +53,32 @@ def test_leaving_early_ends_the_processes():
     results = run_all([job(seed=seed) for seed in range(20)], processes=2)
     next(results)
     results.close()  # the test's own end would hang or warn otherwise
+
+
+def simulates(pid):
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_the_one_that_began_them(number):
+    arguments = ["simulate", "aws-long", "--seeds", "300", "--jobs", "2", "--set", "duration_s=900"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-m", "warmroute", *arguments], **quiet) as parent:
+        workers = []
+
+        def begun():
+            workers[:] = filter(simulates, children_of(parent.pid))
+            return len(workers) == 2
+
+        try:
+            wait_until(begun)
+        finally:
+            parent.send_signal(number)
+    wait_until(lambda: not any(map(simulates, workers)))
 
 
 def test_a_broken_run_names_the_command_that_shows_it_again(monkeypatch):
