@@ -57,6 +57,10 @@ class Warmroute:
         self.wait_until(lambda: self.find_urls() or self.process.poll() is not None, "it never said its URLs")
         self.wait_for(path)
 
+    def wait_for_control(self):
+        """Wait until the control plane answers; routers may serve before."""
+        self.wait_until(lambda: self.get("/healthz", admin=True)[0] == 200, "control never answered")
+
     def stop(self, number=signal.SIGTERM):
         """Ask it to stop; return its exit status and how long it took, in seconds."""
         begin = time.monotonic()

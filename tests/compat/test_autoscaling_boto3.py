@@ -1,22 +1,17 @@
 """Stock boto3's application-autoscaling client against the control plane, over HTTP on its own thread."""
 
-import asyncio
 import itertools
-import socket
-import threading
 from dataclasses import dataclass, field
 
-import boto3
 import pytest
-import uvicorn
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.clients import refused
+from tests.served import Served
 from warmroute.adapters.control_http import api_app
 from warmroute.adapters.service_model import load_scaling_schema
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.app.autoscaling import SCALING_PREFIX
-from warmroute.app.control_process import _Server
 from warmroute.controlplane.scaling.service import ScalingService
 from warmroute.controlplane.service import Calls
 from warmroute.resources.arns import Place
@@ -74,27 +69,13 @@ class NoSageMaker:
 
 
 @dataclass
-class Served:
-    """The service on a thread of its own."""
+class Scaling(Served):
+    """Application Auto Scaling's part of a control plane."""
 
     schema: object
     store: MemoryStore = field(default_factory=MemoryStore)
-    port: int = 0
 
-    def __enter__(self):
-        ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run(ready)), daemon=True)
-        self._thread.start()
-        assert ready.wait(10)
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-        assert not self._thread.is_alive()
-
-    async def _run(self, ready):
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    def make_app(self):
         ids = itertools.count(1)
 
         async def get_schema():
@@ -109,19 +90,7 @@ class Served:
             new_id=lambda: f"id-{next(ids)}",
             declared=(SLOW,),
         )
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        self.port = listener.getsockname()[1]
-        app = api_app(NoSageMaker(), {SCALING_PREFIX: service})
-        server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
-        serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-        while not server.started:  # noqa: ASYNC110  (uvicorn tells nobody)
-            await asyncio.sleep(0.005)
-        ready.set()
-        await self._stop.wait()
-        server.should_exit = True
-        await serving
+        return api_app(NoSageMaker(), {SCALING_PREFIX: service})
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +100,7 @@ def schema():
 
 @pytest.fixture
 def served(schema):
-    with Served(schema) as running:
+    with Scaling(schema) as running:
         launch = Launch("ml.local", "m")
         deployment = Deployment("c", (VariantRecord("AllTraffic", 1, launch, 1),), NOW_S)
         with running.store.transaction() as tables:
@@ -147,24 +116,9 @@ def served(schema):
 
 @pytest.fixture
 def client(served):
-    made = boto3.client(
-        "application-autoscaling",
-        region_name=REGION,
-        endpoint_url=f"http://127.0.0.1:{served.port}",
-        aws_access_key_id="AKIDEXAMPLE",
-        aws_secret_access_key="secret",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
+    made = served.client("application-autoscaling", REGION)
     yield made
     made.close()
-
-
-def refused(call, **arguments):
-    """Return code and message of a refusal."""
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    error = caught.value.response["Error"]
-    return error["Code"], error["Message"]
 
 
 # --- Targets ---------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ import threading
 import time
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.clients import ONCE, boto3_client
 from tests.running import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -41,7 +40,6 @@ period_s = 10
 threshold = 3
 policies = ["two-more"]
 """
-KEYS = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
 COMPONENT = {
     "ServiceNamespace": "sagemaker",
     "ResourceId": "inference-component/chat",
@@ -63,8 +61,7 @@ class Cluster:
         self.scaling = self.client("application-autoscaling")
 
     def client(self, service):
-        config = Config(retries={"total_max_attempts": 1}, max_pool_connections=20)
-        return boto3.client(service, endpoint_url=self.server.url, config=config, **KEYS)
+        return boto3_client(service, self.server.url, retries=ONCE, max_pool_connections=20)
 
     def copies(self):
         config = self.sagemaker.describe_inference_component(InferenceComponentName="chat")["RuntimeConfig"]
@@ -129,7 +126,7 @@ class Load:
 def cluster(warmroute_server, tmp_path):
     (tmp_path / "scaling.toml").write_text(SETTINGS)
     server = warmroute_server("--config", tmp_path / "scaling.toml")
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+    server.wait_for_control()
     made = Cluster(server)
     made.sagemaker.create_model(ModelName="m", PrimaryContainer={"Image": "stub"})
     return made

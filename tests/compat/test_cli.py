@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients import boto3_client
 from tests.running import clean_environment, wait_until
 
 pytestmark = pytest.mark.process
@@ -118,15 +119,7 @@ class Person:
 
     def configs(self):
         """Return the names of the endpoint configurations there are."""
-        import boto3
-
-        client = boto3.client(
-            "sagemaker",
-            endpoint_url=self.server.url,
-            region_name="us-east-1",
-            aws_access_key_id="any",
-            aws_secret_access_key="any",
-        )
+        client = boto3_client("sagemaker", self.server.url)
         found = [one["EndpointConfigName"] for one in client.list_endpoint_configs()["EndpointConfigs"]]
         client.close()
         return found

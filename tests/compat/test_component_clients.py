@@ -2,18 +2,17 @@
 
 import json
 
-import boto3
 import openai
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.clients import boto3_client
 from tests.relay import metric, running, wait_until_at_rest
 from tests.running import wait_until
 from tests.stub_server import StubServer
 
 pytestmark = pytest.mark.process
 
-KEYS = {"region_name": "us-east-1", "aws_access_key_id": "any", "aws_secret_access_key": "any"}
 NO_CAPACITY = (
     "Inference Component has no capacity to process this request. ApplicationAutoScaling may be in-progress "
     "(if configured) or try to increase the capacity by invoking UpdateInferenceComponentRuntimeConfig API."
@@ -41,7 +40,7 @@ def server(tmp_path_factory, stubs):
 
 
 def create(server):
-    sagemaker = boto3.client("sagemaker", endpoint_url=server.url, **KEYS)
+    sagemaker = boto3_client("sagemaker", server.url)
     variant = {"VariantName": "all", "InstanceType": "my.slots", "InitialInstanceCount": 2}
     sagemaker.create_endpoint_config(
         EndpointConfigName="c",
@@ -68,13 +67,6 @@ def create(server):
 
         wait_until(settled, explain=server.log_text)
     sagemaker.close()
-
-
-@pytest.fixture(scope="module")
-def runtime(server):
-    client = boto3.client("sagemaker-runtime", endpoint_url=server.url, **KEYS)
-    yield client
-    client.close()
 
 
 def executions(stubs):

@@ -5,15 +5,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 
 from tests.conformance.answers import flaws
 from tests.conformance.cases import base_of, cases_of, difference
-from tests.conformance.facts import SPECIFICATION, populate
+from tests.conformance.facts import SPECIFICATION
 from tests.conformance.meanings import repair
 from tests.conformance.nodes import changed, nodes
-from tests.conformance.world import World, load_schemas
+from tests.conformance.world import World
 from warmroute.core import limits
 from warmroute.resources.coverage.rows import COVERAGE
 from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
@@ -23,35 +21,6 @@ from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 SERVED = (*OPERATIONS, *SCALING_OPERATIONS)
 ROWS = COVERAGE | SCALING_COVERAGE
-
-
-def model_of(service):
-    return ServiceModel(Loader().load_service_model(service, "service-2"), service)
-
-
-@pytest.fixture(scope="module")
-def model():
-    """Return the service model that has an operation."""
-    models = [model_of("sagemaker"), model_of("application-autoscaling")]
-    return {name: one.operation_model(name) for one in models for name in one.operation_names}
-
-
-@pytest.fixture(scope="module")
-def schema():
-    return load_schemas()
-
-
-@pytest.fixture(scope="module")
-def first(schema):
-    """The world that every other one begins like."""
-    world = World(schema)
-    asyncio.run(populate(world))
-    return world
-
-
-@pytest.fixture(scope="module")
-def content(first):
-    return first.content
 
 
 @pytest.fixture(scope="module")

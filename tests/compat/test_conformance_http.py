@@ -3,22 +3,15 @@
 import asyncio
 import http.client
 import json
-import socket
-import threading
 
-import boto3
 import pytest
-import uvicorn
 from botocore import xform_name
-from botocore.config import Config
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 
 from tests.conformance.cases import base_of, cases_of
-from tests.conformance.facts import populate
-from tests.conformance.world import REGION, World, load_schemas
+from tests.conformance.world import REGION, World
+from tests.served import Served
+from tests.service_models import load_service_model
 from warmroute.adapters.control_http import api_app
-from warmroute.app.control_process import _Server
 from warmroute.resources.coverage.rows import COVERAGE
 from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
 from warmroute.resources.operations import OPERATIONS
@@ -31,7 +24,7 @@ SERVICES = {
 SERVED = [(service, name) for service, (_, names, _) in SERVICES.items() for name in names]
 
 
-class Stage:
+class Stage(Served):
     """Serves over TCP whatever world is on it."""
 
     def __init__(self, schema, content, instances):
@@ -42,20 +35,7 @@ class Stage:
         """Begin again with the world as it was."""
         self.world = self._make()
 
-    def __enter__(self):
-        ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run(ready)), daemon=True)
-        self._thread.start()
-        assert ready.wait(10)
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-        assert not self._thread.is_alive()
-
-    async def _run(self, ready):
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    def make_app(self):
         stage = self
 
         class OfTheWorld:
@@ -66,29 +46,7 @@ class Stage:
                 service = getattr(stage.world, self._name)
                 return await service.call(operation, body, principal=principal, request_id=request_id)
 
-        app = api_app(OfTheWorld("service"), {"AnyScaleFrontendService.": OfTheWorld("scaling")})
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        self.port = listener.getsockname()[1]
-        server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
-        serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-        while not server.started:  # noqa: ASYNC110  (uvicorn tells nobody)
-            await asyncio.sleep(0.005)
-        ready.set()
-        await self._stop.wait()
-        server.should_exit = True
-        await serving
-
-    def client(self, service):
-        return boto3.client(
-            service,
-            region_name=REGION,
-            endpoint_url=f"http://127.0.0.1:{self.port}",
-            aws_access_key_id="AKIDEXAMPLE",
-            aws_secret_access_key="secret",
-            config=Config(retries={"total_max_attempts": 1}),
-        )
+        return api_app(OfTheWorld("service"), {"AnyScaleFrontendService.": OfTheWorld("scaling")})
 
     def send(self, target, document):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -101,24 +59,21 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage():
-    schema = load_schemas()
-    first = World(schema)
-    asyncio.run(populate(first))
+def stage(schema, first):
     with Stage(schema, first.content, first.provider.instances) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def models():
-    return {name: ServiceModel(Loader().load_service_model(name, "service-2"), name) for name in SERVICES}
+    return {name: load_service_model(name) for name in SERVICES}
 
 
 @pytest.mark.parametrize(("service", "operation"), SERVED)
 def test_boto3_makes_the_smallest_request_and_reads_the_answer(stage, models, service, operation):
     model = models[service].operation_model(operation)
     stage.renew()
-    client = stage.client(service)
+    client = stage.client(service, REGION)
     answer = getattr(client, xform_name(operation))(**base_of(operation, model.input_shape))
     client.close()
     metadata = answer.pop("ResponseMetadata")

@@ -1,6 +1,5 @@
 """Stock boto3 against the control plane: the real HTTP application on a TCP port, a pretended provider."""
 
-import asyncio
 import http.client
 import json
 import socket
@@ -8,18 +7,17 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError, WaiterError
+from botocore.exceptions import WaiterError
 
+from tests.clients import refused
+from tests.served import Served
 from warmroute.adapters.clock import SystemClock
 from warmroute.adapters.control_http import api_app
 from warmroute.adapters.providers.memory import MemoryProvider
 from warmroute.adapters.service_model import load_schema
 from warmroute.adapters.store.memory import MemoryStore
 from warmroute.adapters.tasks import Tasks
-from warmroute.app.control_process import _Server
 from warmroute.controlplane.providers import ProviderByType
 from warmroute.controlplane.publish import Identity
 from warmroute.controlplane.reconcile import Reconciler
@@ -63,7 +61,7 @@ class NoRouters:
 
 
 @dataclass
-class Control:
+class Control(Served):
     """A control plane on a thread of its own."""
 
     schema: object
@@ -71,31 +69,15 @@ class Control:
     provider: MemoryProvider = field(default_factory=MemoryProvider)
     store: MemoryStore = field(default_factory=MemoryStore)
     routers: NoRouters = field(default_factory=NoRouters)
-    port: int = 0
 
-    def __enter__(self):
-        ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run(ready)), daemon=True)
-        self._thread.start()
-        assert ready.wait(10)
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-        assert not self._thread.is_alive()
-
-    async def _run(self, ready):
-        import uvicorn
-
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        tasks, clock = Tasks(), SystemClock()
+    def make_app(self):
+        self._tasks, clock = Tasks(), SystemClock()
         self.reconciler = Reconciler(
             store=self.store,
             provider=ProviderByType(providers={ProviderKind.LOCAL: self.provider}, instance_types=TYPES),
             probe=self.provider,
             routers=self.routers,
-            tasks=tasks,
+            tasks=self._tasks,
             clock=clock,
             rules=Rules(instance_types=TYPES, images={"img": Image("img")}),
             identity=Identity(REGION, ACCOUNT),
@@ -113,34 +95,11 @@ class Control:
             clock=clock,
             describe_hold_s=self.hold_s,
         )
-        listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        self.port = listener.getsockname()[1]
-        server = _Server(
-            uvicorn.Config(
-                api_app(self.service), lifespan="off", log_config=None, timeout_graceful_shutdown=1
-            )
-        )
-        tasks.spawn(self.reconciler.run(), name="reconcile")
-        serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-        while not server.started:  # noqa: ASYNC110  (uvicorn tells nobody)
-            await asyncio.sleep(0.005)
-        ready.set()
-        await self._stop.wait()
-        server.should_exit = True
-        await serving
-        await tasks.cancel_all()
+        self._tasks.spawn(self.reconciler.run(), name="reconcile")
+        return api_app(self.service)
 
-    def client(self):
-        return boto3.client(
-            "sagemaker",
-            region_name=REGION,
-            endpoint_url=f"http://127.0.0.1:{self.port}",
-            aws_access_key_id="AKIDEXAMPLE",
-            aws_secret_access_key="secret",
-            config=Config(retries={"total_max_attempts": 1}),
-        )
+    async def close(self):
+        await self._tasks.cancel_all()
 
     def set(self, change):
         """Change the provider on the loop's own thread."""
@@ -163,7 +122,7 @@ def control(schema):
 
 @pytest.fixture
 def sm(control):
-    client = control.client()
+    client = control.client("sagemaker", REGION)
     client.create_model(ModelName="m", PrimaryContainer={"Image": "img", "Environment": {"A": "1"}})
     yield client
     client.close()
@@ -192,12 +151,6 @@ def make_endpoint(sm, name="ep", config="c1", **changes):
     make_config(sm, config, **changes)
     sm.create_endpoint(EndpointName=name, EndpointConfigName=config)
     sm.get_waiter("endpoint_in_service").wait(EndpointName=name)
-
-
-def refused(call, **arguments):
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    return caught.value.response["Error"]["Code"], caught.value.response["Error"]["Message"]
 
 
 def count_describes(sm):
@@ -392,7 +345,7 @@ def test_messages_of_things_that_do_not_exist(sm):
 
 def test_messages_of_changes_to_an_endpoint_that_is_changing(schema):
     with Control(schema, hold_s=0) as control:
-        sm = control.client()
+        sm = control.client("sagemaker", REGION)
         control.set(lambda provider: provider.set_ready(False))
         sm.create_model(ModelName="m", PrimaryContainer={"Image": "img"})
         make_config(sm)

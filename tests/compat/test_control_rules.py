@@ -9,27 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conformance.facts import ARN, NEEDS, SPECIFICATION, VARIANT, populate
-from tests.conformance.world import ACCOUNT, REGION, World, load_schemas
+from tests.conformance.facts import ARN, NEEDS, SPECIFICATION, VARIANT
+from tests.conformance.world import ACCOUNT, REGION, World
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
 
 VALIDATION = "ValidationException"
 WEIGHTS = [{"VariantName": "v", "DesiredWeight": 0.5}]
-
-
-@pytest.fixture(scope="module")
-def schema():
-    return load_schemas()
-
-
-@pytest.fixture(scope="module")
-def content(schema):
-    async def make():
-        world = World(schema)
-        await populate(world)
-        return world.content
-
-    return asyncio.run(make())
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ import signal
 import threading
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.clients import Cluster
 from tests.faults.test_processes import post
 from tests.running import alive, command_line, wait_until
 
@@ -35,15 +34,11 @@ ROUTING = {
 }
 
 
-class Cluster:
-    """One warmroute whose endpoint carries components, and what boto3 sees of it."""
+class ComponentCluster(Cluster):
+    """A cluster whose endpoint carries components."""
 
     def __init__(self, server):
-        self.server = server
-        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
-        config = Config(retries={"total_max_attempts": 1})
-        self.sagemaker = boto3.client("sagemaker", endpoint_url=server.url, config=config, **keys)
-        self.runtime = boto3.client("sagemaker-runtime", endpoint_url=server.url, config=config, **keys)
+        super().__init__(server)
         self.runtime.meta.events.register("before-sign.sagemaker-runtime.*", ask_why)
         self.open = []
 
@@ -66,19 +61,6 @@ class Cluster:
             Specification=specification(**environment),
             RuntimeConfig={"CopyCount": copies},
         )
-
-    def describe(self, name):
-        return self.sagemaker.describe_inference_component(InferenceComponentName=name)
-
-    def settled(self, *names):
-        """Wait until components are not changing; return their statuses."""
-
-        def done():
-            statuses = [self.describe(name)["InferenceComponentStatus"] for name in names]
-            return not {"Creating", "Updating"} & set(statuses)
-
-        wait_until(done, explain=self.server.log_text)
-        return [self.describe(name)["InferenceComponentStatus"] for name in names]
 
     def hold(self, component, prefix):
         """Begin a streamed answer that takes long; return its decision receipt."""
@@ -141,8 +123,8 @@ def specification(**environment):
 def cluster(warmroute_server, tmp_path):
     (tmp_path / "components.toml").write_text(SETTINGS)
     server = warmroute_server("--config", tmp_path / "components.toml")
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
-    made = Cluster(server)
+    server.wait_for_control()
+    made = ComponentCluster(server)
     yield made
     made.let_go()
     for pid in made.processes():
@@ -366,8 +348,8 @@ def test_servers_that_run_already_carry_one_copy_each(warmroute_server, tmp_path
     text = f'[instance_types."ours"]\nprovider = "static"\nurls = {urls}\n'
     (tmp_path / "static.toml").write_text(text)
     server = warmroute_server("--config", tmp_path / "static.toml")
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
-    cluster = Cluster(server)
+    server.wait_for_control()
+    cluster = ComponentCluster(server)
     cluster.endpoint(InstanceType="ours")
     for name in ("a", "b", "c"):
         cluster.component(name, 1)

@@ -5,17 +5,14 @@ import functools
 from pathlib import Path
 
 import pytest
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 
 from tests.conformance import scaling_effects
 from tests.conformance.cases import base_of, refused_member
 from tests.conformance.effects import REQUESTS, VALUES, outcome
-from tests.conformance.facts import populate
 from tests.conformance.meanings import repair
 from tests.conformance.nodes import KEY, VALUE, at, changed, nodes
 from tests.conformance.samples import CHOICES, minimal, text
-from tests.conformance.world import World, load_schemas
+from tests.conformance.world import World
 from warmroute.core import limits
 from warmroute.resources.coverage.rows import COVERAGE
 from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
@@ -27,27 +24,9 @@ SERVED = (*OPERATIONS, *SCALING_OPERATIONS)
 ROWS = COVERAGE | SCALING_COVERAGE
 
 
-def model_of(service):
-    return ServiceModel(Loader().load_service_model(service, "service-2"), service)
-
-
 @pytest.fixture(scope="module")
-def model():
-    """Return the service model that has an operation."""
-    models = [model_of("sagemaker"), model_of("application-autoscaling")]
-    return {name: one.operation_model(name) for one in models for name in one.operation_names}
-
-
-@pytest.fixture(scope="module")
-def schema():
-    return load_schemas()
-
-
-@pytest.fixture(scope="module")
-def begin(schema):
+def begin(schema, first):
     """Return a function that makes a world like every other one it makes."""
-    first = World(schema)
-    asyncio.run(populate(first))
     return functools.partial(World, schema, first.content, instances=first.provider.instances)
 
 

@@ -3,11 +3,10 @@
 import re
 
 import pytest
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 from botocore.serialize import create_serializer
 
 from tests.conformance.samples import matching, text
+from tests.service_models import load_service_model
 from warmroute.core.errors import Failure, Problem
 from warmroute.resources.patterns import translate
 from warmroute.wire import invocation
@@ -17,7 +16,7 @@ OPERATIONS = {"InvokeEndpoint": False, "InvokeEndpointWithResponseStream": True}
 """Those that are served, and whether they stream."""
 ATTRIBUTES = {"InferenceComponentName": "inference_component"}
 """Members whose attribute of the parsed request has another name than they."""
-MODEL = ServiceModel(Loader().load_service_model(SERVICE, "service-2"), SERVICE)
+MODEL = load_service_model(SERVICE)
 HEADERS = [
     (operation, member)
     for operation in OPERATIONS

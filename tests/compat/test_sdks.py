@@ -6,11 +6,11 @@ Whatever happens, a call is executed once, and the caller gets the error that sa
 import contextlib
 import json
 
-import boto3
 import openai
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
 
+from tests.clients import boto3_client
 from tests.relay import metric, running, wait_until_at_rest
 from tests.running import wait_until
 from tests.stub_server import StubServer
@@ -43,24 +43,6 @@ def server(tmp_path_factory, stub):
 def _behaves(stub):
     yield
     stub.behaviour = type(stub.behaviour)()
-
-
-def sagemaker_runtime(url):
-    """Return boto3's client as it is by default, retries included."""
-    return boto3.client(
-        "sagemaker-runtime",
-        region_name="us-east-1",
-        endpoint_url=url,
-        aws_access_key_id="any",
-        aws_secret_access_key="any",
-    )
-
-
-@pytest.fixture(scope="module")
-def runtime(server):
-    client = sagemaker_runtime(server.url)
-    yield client
-    client.close()
 
 
 @pytest.fixture(scope="module", params=["/v1", "/endpoints/llm/openai/v1"])
@@ -296,7 +278,7 @@ def two(tmp_path, stub_servers):
 
 def ask_all_ways(server, count):
     """Call a few times by every client; return how many calls were made."""
-    runtime = sagemaker_runtime(server.url)
+    runtime = boto3_client("sagemaker-runtime", server.url)
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as sdk:
         for _ in range(count):
             assert b"Hello" in invoke(runtime)
@@ -329,7 +311,7 @@ def test_when_no_instance_can_be_reached_callers_are_told_when_to_come_back(two)
     server, stubs = two
     for stub in stubs:
         stub.close()
-    runtime = sagemaker_runtime(server.url)
+    runtime = boto3_client("sagemaker-runtime", server.url)
     with pytest.raises(runtime.exceptions.ServiceUnavailable) as native:
         invoke(runtime)
     with pytest.raises(runtime.exceptions.ServiceUnavailable):

@@ -9,10 +9,10 @@ import threading
 import time
 import uuid
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.clients import boto3_client
 from tests.relay import ScriptedServer, answering, metric, running, wait_until_at_rest
 from tests.running import wait_until
 from warmroute.sim.replay import replay
@@ -67,16 +67,6 @@ def server(tmp_path_factory, servers):
     with running(tmp_path_factory.mktemp("sessions"), *[one.url for one in servers]) as started:
         yield started
         wait_until_at_rest(started)
-
-
-@pytest.fixture(scope="module")
-def runtime(server):
-    client = boto3.client(
-        "sagemaker-runtime", region_name="us-east-1", endpoint_url=server.url,
-        aws_access_key_id="any", aws_secret_access_key="any",
-    )  # fmt: skip
-    yield client
-    client.close()
 
 
 def invoke(runtime, session=None, **body):
@@ -178,10 +168,7 @@ def test_what_became_of_sessions_is_counted_and_logged_without_their_ids(server,
 
 def test_a_session_is_over_when_its_model_server_said_and_lost_with_it(tmp_path, runtime):
     with SessionServer(life_s=2) as short, running(tmp_path, short.url) as other:
-        client = boto3.client(
-            "sagemaker-runtime", region_name="us-east-1", endpoint_url=other.url,
-            aws_access_key_id="any", aws_secret_access_key="any",
-        )  # fmt: skip
+        client = boto3_client("sagemaker-runtime", other.url)
         session = opened(client)
         assert counted(client, session) == 1
         heard = len(short.arrived)
@@ -194,9 +181,8 @@ def test_a_session_is_over_when_its_model_server_said_and_lost_with_it(tmp_path,
 
 def test_a_draining_instance_keeps_its_sessions_until_they_end(tmp_path):
     with SessionServer() as a, SessionServer() as b, running(tmp_path, a.url, b.url) as other:
-        keys = {"region_name": "us-east-1", "aws_access_key_id": "any", "aws_secret_access_key": "any"}
-        client = boto3.client("sagemaker-runtime", endpoint_url=other.url, **keys)
-        sagemaker = boto3.client("sagemaker", endpoint_url=other.url, **keys)
+        client = boto3_client("sagemaker-runtime", other.url)
+        sagemaker = boto3_client("sagemaker", other.url)
         sessions = []
         wait_until(lambda: sessions.append(opened(client)) or (a.sessions and b.sessions))
         sagemaker.update_endpoint_weights_and_capacities(
@@ -224,10 +210,7 @@ def test_a_draining_instance_keeps_its_sessions_until_they_end(tmp_path):
 def test_sessions_that_a_new_router_took_over_replay_from_the_logs_of_both(tmp_path):
     toml = '[router]\ndecision_log = "decisions.jsonl"\n'
     with SessionServer() as a, SessionServer() as b, running(tmp_path, a.url, b.url, toml=toml) as other:
-        client = boto3.client(
-            "sagemaker-runtime", region_name="us-east-1", endpoint_url=other.url,
-            aws_access_key_id="any", aws_secret_access_key="any",
-        )  # fmt: skip
+        client = boto3_client("sagemaker-runtime", other.url)
         sessions = [opened(client) for _ in range(6)]
         assert [counted(client, session) for session in sessions] == [1] * 6
         first = tmp_path / "decisions.jsonl"

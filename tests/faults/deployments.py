@@ -13,9 +13,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import boto3
-from botocore.config import Config
-
+from tests.clients import ONCE, boto3_client
 from tests.running import command_line, get
 
 STUB = Path(__file__).parents[1] / "stub_server.py"
@@ -39,37 +37,13 @@ RATE, CONNECTIONS = 200, 16
 BODY = json.dumps({"messages": [{"role": "user", "content": "Hello"}]}).encode()
 
 
-def percent(value):
-    return {"Type": "CAPACITY_PERCENT", "Value": value}
-
-
-def instances(value):
-    return {"Type": "INSTANCE_COUNT", "Value": value}
-
-
-def blue_green(kind, *, bake, termination=0, **more):
-    return {
-        "BlueGreenUpdatePolicy": {
-            "TrafficRoutingConfiguration": {"Type": kind, "WaitIntervalInSeconds": bake} | more,
-            "TerminationWaitInSeconds": termination,
-        }
-    }
-
-
-def rolling(size, *, bake, **more):
-    return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": bake} | more}
-
-
 class Endpoint:
     """The endpoint ``llm`` of a running warmroute, with blue instances at first."""
 
     def __init__(self, server, *, count=2, shadow=None):
         self.server = server
-        self.sagemaker = boto3.client(
-            "sagemaker", endpoint_url=server.url, region_name="us-east-1", aws_access_key_id="any",
-            aws_secret_access_key="any", config=Config(retries={"total_max_attempts": 1}),
-        )  # fmt: skip
-        server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+        self.sagemaker = boto3_client("sagemaker", server.url, retries=ONCE)
+        server.wait_for_control()
         for name in ("blue", "green", "broken"):
             self.sagemaker.create_model(ModelName=name, PrimaryContainer={"Image": name})
             self.sagemaker.create_endpoint_config(

@@ -7,10 +7,9 @@ import signal
 import tarfile
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 
+from tests.clients import Cluster
 from tests.running import command_line, descendants_of, get, wait_until
 from tests.stub_server import StubServer
 
@@ -37,15 +36,13 @@ ROUTING = {
 }
 
 
-class Cluster:
+class AdapterCluster(Cluster):
+    """A cluster whose component has adapters, and its model servers."""
+
     def __init__(self, server, stubs, directory):
-        self.server = server
+        super().__init__(server)
         self.stubs = stubs
         self.directory = directory
-        keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
-        config = Config(retries={"total_max_attempts": 1})
-        self.sagemaker = boto3.client("sagemaker", endpoint_url=server.url, config=config, **keys)
-        self.runtime = boto3.client("sagemaker-runtime", endpoint_url=server.url, config=config, **keys)
 
     def create(self, copies, *, instance_type="ml.four", instances=None, image=None):
         production = {
@@ -85,17 +82,6 @@ class Cluster:
                 "Container": {"ArtifactUrl": url or directory.as_uri()},
             },
         )
-
-    def describe(self, name):
-        return self.sagemaker.describe_inference_component(InferenceComponentName=name)
-
-    def settled(self, *names):
-        def done():
-            statuses = [self.describe(name)["InferenceComponentStatus"] for name in names]
-            return not {"Creating", "Updating"} & set(statuses)
-
-        wait_until(done, explain=self.server.log_text, seconds=60)
-        return [self.describe(name)["InferenceComponentStatus"] for name in names]
 
     def loaded(self):
         """Return how many servers have each adapter."""
@@ -166,8 +152,8 @@ def cluster(warmroute_server, tmp_path):
     urls = ", ".join(f'"{stub.url}"' for stub in stubs)
     (tmp_path / "adapters.toml").write_text(SETTINGS.format(urls=urls))
     server = warmroute_server("--config", tmp_path / "adapters.toml")
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
-    made = Cluster(server, stubs, tmp_path)
+    server.wait_for_control()
+    made = AdapterCluster(server, stubs, tmp_path)
     yield made
     for stub in stubs:
         stub.close()
@@ -299,8 +285,8 @@ def local(warmroute_server, tmp_path):
     """Return a cluster of two copies in processes of their own, with three adapters."""
     (tmp_path / "local.toml").write_text(LOCAL)
     server = warmroute_server("--config", tmp_path / "local.toml")
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
-    made = Cluster(server, [], tmp_path)
+    server.wait_for_control()
+    made = AdapterCluster(server, [], tmp_path)
     made.create(copies=2, instance_type="ml.here", instances=1, image="stub")
     for name in ADAPTERS[:3]:
         made.adapter(name)

@@ -5,11 +5,10 @@ import concurrent.futures
 import random
 import threading
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.clients import ONCE, boto3_client
 from tests.running import clean_environment
 
 pytestmark = pytest.mark.process
@@ -34,24 +33,19 @@ def server(request, warmroute_server, stub_servers, tmp_path):
     if request.param == "postgresql":
         extra["WARMROUTE_SERVER__STORE_URL"] = request.getfixturevalue("postgres").database()
     started = warmroute_server(environment=clean_environment(**extra))
-    started.wait_until(lambda: started.get("/healthz", admin=True)[0] == 200, "control never answered")
+    started.wait_for_control()
     return started
 
 
 @pytest.fixture
 def sagemaker(server):
-    client = boto3.client(
+    client = boto3_client(
         "sagemaker",
-        endpoint_url=server.url,
-        region_name="us-east-1",
-        aws_access_key_id="any",
-        aws_secret_access_key="any",
-        config=Config(
-            retries={"total_max_attempts": 1},
-            max_pool_connections=CALLERS,
-            read_timeout=50,
-            connect_timeout=10,
-        ),
+        server.url,
+        retries=ONCE,
+        max_pool_connections=CALLERS,
+        read_timeout=50,
+        connect_timeout=10,
     )
     yield client
     client.close()

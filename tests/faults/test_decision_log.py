@@ -13,9 +13,9 @@ import sys
 import threading
 from collections import Counter
 
-import boto3
 import pytest
 
+from tests.clients import boto3_client
 from tests.relay import CHAT_PATH, NATIVE_PATH, NATIVE_STREAM_PATH, RawClient, metric, request, running
 from tests.running import clean_environment, wait_until
 from tests.stub_server import StubProcess
@@ -74,10 +74,7 @@ class Control:
     """The endpoint's owner."""
 
     def __init__(self, url):
-        self._client = boto3.client(
-            "sagemaker", region_name="us-east-1", endpoint_url=url,
-            aws_access_key_id="any", aws_secret_access_key="any",
-        )  # fmt: skip
+        self._client = boto3_client("sagemaker", url)
         config = self._client.describe_endpoint(EndpointName="llm")["EndpointConfigName"]
         described = self._client.describe_endpoint_config(EndpointConfigName=config)
         (self._variant,) = described["ProductionVariants"]

@@ -6,18 +6,8 @@ import time
 
 import pytest
 
-from tests.faults.deployments import (
-    RATE,
-    SETTINGS,
-    Endpoint,
-    Load,
-    Phases,
-    blue_green,
-    instances,
-    percent,
-    rolling,
-    variant,
-)
+from tests.faults.deployments import RATE, SETTINGS, Endpoint, Load, Phases, variant
+from tests.policies import blue_green, instances, percent, rolling
 from tests.running import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

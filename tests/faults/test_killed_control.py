@@ -10,11 +10,10 @@ import random
 import signal
 import time
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.clients import ONCE, boto3_client
 from tests.faults.test_local_instances import local_server, of  # noqa: F401  (a fixture)
 from tests.running import alive
 
@@ -43,14 +42,7 @@ def sagemaker():
     clients = []
 
     def make(server):
-        client = boto3.client(
-            "sagemaker",
-            endpoint_url=server.url,
-            region_name="us-east-1",
-            aws_access_key_id="any",
-            aws_secret_access_key="any",
-            config=Config(retries={"total_max_attempts": 1}, read_timeout=30),
-        )
+        client = boto3_client("sagemaker", server.url, retries=ONCE, read_timeout=30)
         clients.append(client)
         return client
 
@@ -125,7 +117,7 @@ def test_what_a_killed_control_process_left_is_finished_and_nothing_is_left_over
     local_server, sagemaker, seed  # noqa: F811
 ):  # fmt: skip
     server = local_server()
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+    server.wait_for_control()
     client, choice = sagemaker(server), random.Random(seed)
     prepare(client)
     client.create_endpoint(EndpointName="llm", EndpointConfigName="c-1")

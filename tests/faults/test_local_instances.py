@@ -9,10 +9,9 @@ import signal
 import threading
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 
+from tests.clients import ONCE, boto3_client
 from tests.faults.test_processes import CHAT, post
 from tests.running import alive, command_line, get, wait_until
 
@@ -77,15 +76,8 @@ def executions(server):
 
 
 def create_endpoint(server, *, count=COUNT, strategy="LEAST_OUTSTANDING_REQUESTS"):
-    sagemaker = boto3.client(
-        "sagemaker",
-        endpoint_url=server.url,
-        region_name="us-east-1",
-        aws_access_key_id="any",
-        aws_secret_access_key="any",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+    sagemaker = boto3_client("sagemaker", server.url, retries=ONCE)
+    server.wait_for_control()
     sagemaker.create_model(ModelName="m", PrimaryContainer={"Image": "stub"})
     sagemaker.create_endpoint_config(
         EndpointConfigName="c",
@@ -211,7 +203,7 @@ def test_kept_instances_are_adopted_at_the_next_start(local_server):
 
     second = local_server(ready=True)
 
-    second.wait_until(lambda: second.get("/healthz", admin=True)[0] == 200, "control never answered")
+    second.wait_for_control()
     assert post(second.url, "/v1/chat/completions", CHAT)[0] == 200
     assert of(second) == before
     assert second.stop()[0] == 0
@@ -231,7 +223,7 @@ def test_instances_survive_a_killed_supervisor_and_are_adopted(local_server):
 
     second = local_server(ready=True)
 
-    second.wait_until(lambda: second.get("/healthz", admin=True)[0] == 200, "control never answered")
+    second.wait_for_control()
     assert post(second.url, "/v1/chat/completions", CHAT)[0] == 200
     assert of(second) == before
     assert second.stop()[0] == 0

@@ -4,11 +4,10 @@ import os
 import signal
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.clients import ONCE, boto3_client
 from tests.faults.test_local_instances import Load
 from tests.faults.test_processes import CHAT, post
 from tests.postgres import PASSWORD
@@ -21,22 +20,11 @@ def environment(url):
     return clean_environment(WARMROUTE_SERVER__STORE_URL=url)
 
 
-def client(server):
-    return boto3.client(
-        "sagemaker",
-        endpoint_url=server.url,
-        region_name="us-east-1",
-        aws_access_key_id="any",
-        aws_secret_access_key="any",
-        config=Config(retries={"total_max_attempts": 1}),
-    )
-
-
 def serve(warmroute_server, url, stub):
     server = warmroute_server(
         "--instances", stub.url, "--endpoint", "llm", ready=True, environment=environment(url)
     )
-    server.wait_until(lambda: server.get("/healthz", admin=True)[0] == 200, "control never answered")
+    server.wait_for_control()
     return server
 
 
@@ -57,7 +45,7 @@ def test_a_database_that_goes_away_costs_no_request_and_calls_fail_with_a_clear_
     warmroute_server, stub_servers, own_postgres
 ):
     server = serve(warmroute_server, own_postgres.database(), stub_servers("a"))
-    sagemaker = client(server)
+    sagemaker = boto3_client("sagemaker", server.url, retries=ONCE)
     sagemaker.create_model(ModelName="before", PrimaryContainer={"Image": "img"})
     with Load(server.url, clients=2) as load:
         own_postgres.shut_down()
@@ -106,7 +94,7 @@ def test_a_second_warmroute_on_one_database_is_refused_and_the_first_serves_on(
 
 def test_a_killed_control_process_has_its_database_again_at_once(warmroute_server, stub_servers, postgres):
     server = serve(warmroute_server, postgres.database(), stub_servers("a"))
-    sagemaker = client(server)
+    sagemaker = boto3_client("sagemaker", server.url, retries=ONCE)
     sagemaker.create_model(ModelName="before", PrimaryContainer={"Image": "img"})
     control = server.child("control")
     os.kill(control, signal.SIGKILL)

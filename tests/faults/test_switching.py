@@ -5,9 +5,9 @@ import json
 import threading
 import time
 
-import boto3
 import pytest
 
+from tests.clients import boto3_client
 from tests.relay import (
     CHAT_PATH,
     NATIVE_PATH,
@@ -32,16 +32,6 @@ STRATEGIES = {
     "kv": {"RoutingStrategy": "KV_AWARE"},
 }
 EVERY_S, FOR_S, CLIENTS = 0.05, 5.0, 8
-
-
-def control_of(server):
-    return boto3.client(
-        "sagemaker",
-        region_name="us-east-1",
-        endpoint_url=server.url,
-        aws_access_key_id="any",
-        aws_secret_access_key="any",
-    )
 
 
 def make_configs(control):
@@ -115,7 +105,7 @@ def switch(control, load):
 def test_switching_the_strategy_under_load_fails_nothing_and_holds_from_the_answer_on(tmp_path, stub_servers):
     stubs = [stub_servers(name, piece_delay_s=0.002) for name in "abc"]
     with running(tmp_path, *(stub.url for stub in stubs)) as server:
-        control = control_of(server)
+        control = boto3_client("sagemaker", server.url)
         make_configs(control)
         wait_until(lambda: "warmroute_fleet_version" in metrics(server))
         version = metrics(server)["warmroute_fleet_version"]

@@ -6,19 +6,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.resources.carrying import (
-    EXITED,
-    LOADING,
-    READY,
-    RULES,
-    C,
-    Life,
-    S,
-    State,
-    carrier,
-    component,
-    specification,
-)
+from tests.unit.resources.carrying import RULES, C, Life, S, State, carrier, component, specification
+from tests.unit.resources.planned import EXITED, LOADING, READY
 from warmroute.resources.components.placement import host_of, place
 from warmroute.resources.components.rollout import rollout_of
 from warmroute.resources.lifecycle import COMPONENT_CHANGING

@@ -6,35 +6,21 @@ acknowledge, control restarts, and updates follow one another.
 
 from collections import Counter
 from dataclasses import replace
-from itertools import count
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmroute.core.machines import Image, InstanceType, ProviderKind
+from tests.policies import percent
+from tests.unit.resources.planned import EXITED, READY, SICK, Life
 from warmroute.resources.deployments.rollout import begin, shown, wanted
-from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import MOVES, EndpointStatus
 from warmroute.resources.metrics.alarms import AlarmState
-from warmroute.resources.planner import plan, stamp
-from warmroute.resources.records import Deployment, EndpointRecord, InstanceState, Launch, VariantRecord
-from warmroute.resources.world import Rules, World
+from warmroute.resources.records import Deployment, InstanceState, Launch, VariantRecord
 
 S = EndpointStatus
-RULES = Rules(
-    instance_types={"local": InstanceType("local", ProviderKind.LOCAL, image="img")},
-    images={"img": Image("img", startup_s_max=100.0)},
-)
-READY = Observed(running=True, probes=1, ready=True, open_leases=0)
 BUSY = replace(READY, open_leases=1)
-EXITED = Observed(running=False, detail="It ended.")
-SICK = Observed(running=True, probes=9, failures=3, detail="500")
 RESTING = (S.IN_SERVICE, S.UPDATE_ROLLBACK_FAILED, S.FAILED)
 ALARMS = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "high"}]}}
-
-
-def percent(value):
-    return {"Type": "CAPACITY_PERCENT", "Value": value}
 
 
 def blue_green(kind, size, bake, termination):
@@ -72,37 +58,23 @@ events = st.lists(
 )
 
 
-class World_:
+class World_(Life):
     """An endpoint, its servers and everything that may happen to them."""
 
     def __init__(self, instances):
-        self.ids, self.now_s, self.version, self.acked = count(1), 0.0, 0, 0
-        self.acks, self.broken, self.alarms, self.since_s = True, set(), {}, 0.0
-        self.servers, self.records, self.well = {}, (), READY
-        first = Deployment("c1", (self.variant(1, instances),), 0.0)
-        self.endpoint = EndpointRecord("ep", "arn", S.CREATING, 0.0, 0.0, pending=first)
+        super().__init__(self.variant(1, instances))
+        self.broken = set()
 
     @staticmethod
     def variant(revision, instances):
         return VariantRecord("v", revision, Launch("local", f"m{revision}"), instances)
 
+    def server_of(self, record):
+        return EXITED if record.revision in self.broken else self.default
+
     def step(self, seconds=1.0):
-        self.now_s += seconds
         before = self.endpoint
-        world = World(
-            observed=dict(self.servers), refused={}, busy=frozenset(), now_s=self.now_s,
-            acked_version=self.acked, since_s=self.since_s, new_id=lambda: f"i-{next(self.ids)}",
-            alarms=self.alarms,
-        )  # fmt: skip
-        made = plan(self.endpoint, self.records, world, RULES)
-        self.version += 1
-        self.endpoint, self.records = stamp(made.endpoint, made.instances, self.version)
-        if self.acks:
-            self.acked = self.version
-        for record in made.start:
-            self.servers[record.instance_id] = EXITED if record.revision in self.broken else self.well
-        for instance_id in made.stop:
-            self.servers.pop(instance_id, None)
+        super().step(seconds=seconds)
         self.check(before)
 
     def check(self, before):
@@ -111,7 +83,7 @@ class World_:
         for status in tuple(path):  # one plan may make two moves
             path |= MOVES[status]
         assert after.status in path
-        assert {r.instance_id for r in self.records} >= set(self.servers), "no server is forgotten"
+        assert {r.instance_id for r in self.instances} >= set(self.servers), "no server is forgotten"
         assert (after.rollout is None) or (after.status in (S.UPDATING, S.ROLLING_BACK))
         if after.active is None:
             return
@@ -122,7 +94,7 @@ class World_:
 
     @property
     def serving(self):
-        return Counter(r.group for r in self.records if r.state is InstanceState.IN_SERVICE)
+        return Counter(r.group for r in self.instances if r.state is InstanceState.IN_SERVICE)
 
     def update(self, revision, instances, policy):
         pending = Deployment(f"c{revision}", (self.variant(revision, instances),), self.now_s, policy=policy)
@@ -136,7 +108,8 @@ class World_:
         if deployment is None:
             deployment = self.endpoint.active or self.endpoint.pending
         revision = deployment.variants[0].revision
-        up = [r.instance_id for r in self.records if r.revision == revision and r.instance_id in self.servers]
+        ids = [r.instance_id for r in self.instances if r.revision == revision]
+        up = [instance_id for instance_id in ids if instance_id in self.servers]
         match what:
             case "exit" | "sicken" if up:
                 self.servers[up[number % len(up)]] = EXITED if what == "exit" else SICK
@@ -151,7 +124,7 @@ class World_:
             case "mend":
                 self.broken.discard(revision)
             case "busy" | "idle":
-                self.well = BUSY if what == "busy" else READY
+                self.default = BUSY if what == "busy" else READY
             case "next":
                 self.to_the_next_step()
             case "doom" if self.endpoint.status is S.UPDATING:
@@ -171,12 +144,12 @@ class World_:
 
     def calm(self):
         """Let everything that is wrong come right."""
-        self.acks, self.broken, self.alarms, self.well = True, set(), {}, READY
+        self.acks, self.broken, self.alarms, self.default = True, set(), {}, READY
         self.servers = {key: READY if one.running else one for key, one in self.servers.items()}
 
     def settle(self):
         for _ in range(400):
-            if self.endpoint.status in RESTING and not any(r.drain_version for r in self.records):
+            if self.endpoint.status in RESTING and not any(r.drain_version for r in self.instances):
                 return
             self.step()
         raise AssertionError(f"never at rest: {self.endpoint}")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.policies import percent
 from warmroute.controlplane.planning import is_quiet
 from warmroute.resources.errors import ApiError
 from warmroute.resources.lifecycle import EndpointStatus
@@ -10,10 +11,6 @@ from warmroute.resources.planner import Plan
 from warmroute.resources.records import InstanceState, RolloutPhase
 
 S = EndpointStatus
-
-
-def percent(value):
-    return {"Type": "CAPACITY_PERCENT", "Value": value}
 
 
 def blue_green(kind, **more):

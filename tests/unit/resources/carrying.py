@@ -1,26 +1,23 @@
 """An endpoint that carries components, planned again and again in a world that does what it is told."""
 
 from dataclasses import replace
-from itertools import count
 
+from tests.unit.resources import planned
 from warmroute.core.machines import Image, InstanceType, ProviderKind
 from warmroute.resources.components.hosts import slots_of
 from warmroute.resources.components.planner import plan_endpoint, stamp_component
-from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import ComponentStatus, EndpointStatus
-from warmroute.resources.planner import Rules, World, stamp
 from warmroute.resources.records import (
     ComponentSpecification,
     CopyNeeds,
     CopySpecification,
-    Deployment,
-    EndpointRecord,
     HostScaling,
     InferenceComponentRecord,
     InstanceState,
     Launch,
     VariantRecord,
 )
+from warmroute.resources.world import Rules
 
 RULES = Rules(
     instance_types={
@@ -30,9 +27,6 @@ RULES = Rules(
     },
     images={"img": Image("img", startup_s_max=100.0)},
 )
-READY = Observed(running=True, probes=1, ready=True, open_leases=0)
-LOADING = Observed(running=True, probes=1, failures=1, detail="503")
-EXITED = Observed(running=False, detail="It ended.")
 C, S, State = ComponentStatus, EndpointStatus, InstanceState
 
 
@@ -57,64 +51,28 @@ def carrier(count=2, types=("gpus",), revision=1, scaling=None, **changes):
     )  # fmt: skip
 
 
-class Life:
+class Life(planned.Life):
     """The endpoint, its components, its hosts and copies, and the servers behind the copies."""
 
-    def __init__(self, *components, variant=None, default=READY, rules=RULES):
-        self.rules = rules
-        deployment = Deployment("c", (variant or carrier(),), 0.0)
-        self.endpoint = EndpointRecord("ep", "arn", S.CREATING, 0.0, 0.0, pending=deployment)
+    def __init__(self, *components, variant=None, default=planned.READY, rules=RULES):
+        super().__init__(variant or carrier(), default=default, rules=rules)
         self.components = {one.name: one for one in components}
-        self.instances = ()
-        self.servers = {}
-        self.default = default
-        self.refused = {}
-        self.alarms = {}
         self.others = ()
-        self.busy = frozenset()
-        self.now_s = 0.0
-        self.version = self.acked = 0
-        self.acks = True
-        self.ids = count(1)
-        self.started = []
 
-    def plan(self):
-        world = World(
-            observed=dict(self.servers),
-            refused=self.refused,
-            busy=self.busy,
-            now_s=self.now_s,
-            acked_version=self.acked,
-            since_s=0.0,
-            new_id=lambda: f"i-{next(self.ids):02}",
-            alarms=self.alarms,
-            slots=slots_of(self.rules.instance_types, (*self.others, *self.instances)),
-        )
+    def new_id(self):
+        return f"i-{next(self.ids):02}"
+
+    def make_plan(self):
+        slots = slots_of(self.rules.instance_types, (*self.others, *self.instances))
         made = plan_endpoint(
-            self.endpoint, self.instances, tuple(self.components.values()), world, self.rules
+            self.endpoint,
+            self.instances,
+            tuple(self.components.values()),
+            self.world(slots=slots),
+            self.rules,
         )
-        self.version += 1
-        self.components = {one.name: stamp_component(one, self.version) for one in made.components}
-        if made.endpoint is None:
-            self.endpoint, self.instances = None, ()
-            return made
-        self.endpoint, self.instances = stamp(made.endpoint, made.instances, self.version)
-        if self.acks:
-            self.acked = self.version
+        self.components = {one.name: stamp_component(one, self.version + 1) for one in made.components}
         return made
-
-    def step(self, steps=1, seconds=0.0):
-        """Plan, and do what was planned."""
-        for _ in range(steps):
-            self.now_s += seconds
-            if self.endpoint is None:
-                return
-            made = self.plan()
-            for record in made.start:
-                self.started.append(record.instance_id)
-                self.servers[record.instance_id] = self.default
-            for instance_id in made.stop:
-                self.servers.pop(instance_id, None)
 
     def settle(self):
         self.step(12, seconds=1.0)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from botocore.model import ServiceModel
 from botocore.parsers import create_parser
 
+from tests.service_models import load_service_model
 from warmroute.adapters.service_model import load_schema
 from warmroute.resources.lifecycle import EndpointStatus
 from warmroute.resources.operations import OPERATIONS
@@ -32,9 +32,7 @@ def schema():
 
 @pytest.fixture(scope="module")
 def service_model():
-    from botocore.loaders import Loader
-
-    return ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
+    return load_service_model("sagemaker")
 
 
 @pytest.fixture

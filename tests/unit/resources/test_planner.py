@@ -5,12 +5,13 @@ from itertools import count
 
 import pytest
 
+from tests.unit.resources import planned
+from tests.unit.resources.planned import EXITED, LOADING, READY, RULES, world
 from warmroute.core import limits
 from warmroute.core.fleet import Routing, RoutingStrategy
 from warmroute.core.machines import Image, InstanceType, ProviderKind
-from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import EndpointStatus
-from warmroute.resources.planner import Rules, World, backoff_s, plan, stamp
+from warmroute.resources.planner import backoff_s, plan, stamp
 from warmroute.resources.records import (
     Deployment,
     EndpointRecord,
@@ -21,16 +22,6 @@ from warmroute.resources.records import (
 )
 
 S, State = EndpointStatus, InstanceState
-RULES = Rules(
-    instance_types={
-        "local": InstanceType("local", ProviderKind.LOCAL, image="img"),
-        "fixed": InstanceType("fixed", ProviderKind.STATIC),
-    },
-    images={"img": Image("img", startup_s_max=100.0)},
-)
-READY = Observed(running=True, probes=1, ready=True, open_leases=0)
-LOADING = Observed(running=True, probes=1, failures=1, detail="503")
-EXITED = Observed(running=False, detail="It ended.")
 
 
 def variant(count=2, revision=1, name="v", type_="local", **changes):
@@ -41,58 +32,11 @@ def deployment(*variants, config="c", started_s=0.0):
     return Deployment(config, variants, started_s)
 
 
-class Life:
-    """An endpoint, its instances and their servers."""
+class Life(planned.Life):
+    """An endpoint that is updated and deleted, with one variant unless it is given others."""
 
-    def __init__(self, *variants, default=READY):
-        self.endpoint = EndpointRecord(
-            "ep", "arn", S.CREATING, 0.0, 0.0, pending=deployment(*(variants or (variant(),)))
-        )
-        self.instances = ()
-        self.servers = {}
-        self.default = default
-        self.refused = {}
-        self.busy = frozenset()
-        self.now_s = 0.0
-        self.version = 0
-        self.acked = 0
-        self.acks = True
-        self.ids = count(1)
-        self.started = []
-
-    def plan(self):
-        world = World(
-            observed=dict(self.servers),
-            refused=self.refused,
-            busy=self.busy,
-            now_s=self.now_s,
-            acked_version=self.acked,
-            since_s=0.0,
-            new_id=lambda: f"i-{next(self.ids)}",
-        )
-        made = plan(self.endpoint, self.instances, world, RULES)
-        if made.endpoint is None:
-            self.endpoint, self.instances = None, ()
-            return made
-        self.version += 1
-        self.endpoint, self.instances = stamp(made.endpoint, made.instances, self.version)
-        if self.acks:
-            self.acked = self.version
-        return made
-
-    def step(self, steps=1, seconds=0.0):
-        """Plan and do what was planned."""
-        for _ in range(steps):
-            self.now_s += seconds
-            if self.endpoint is None:
-                return self
-            made = self.plan()
-            for record in made.start:
-                self.started.append(record.instance_id)
-                self.servers[record.instance_id] = self.default
-            for instance_id in made.stop:
-                self.servers.pop(instance_id, None)
-        return self
+    def __init__(self, *variants, **options):
+        super().__init__(*(variants or (variant(),)), **options)
 
     def update(self, *variants, config="c2"):
         self.endpoint = replace(
@@ -517,8 +461,7 @@ def test_a_host_that_carries_nothing_is_dropped_before_one_that_does():
     )
     one = deployment(carrier(1))
     endpoint = EndpointRecord("ep", "arn", S.IN_SERVICE, 0.0, 0.0, active=one)
-    world = World({}, {}, frozenset(), 0.0, 0, 0.0, lambda: "new", carried={"h-1": 1})
-    made = plan(endpoint, hosts, world, RULES)
+    made = plan(endpoint, hosts, world(carried={"h-1": 1}), RULES)
     assert [record.instance_id for record in made.instances] == ["h-1"] or [
         record.state for record in made.instances
     ] == [State.STOPPING, State.IN_SERVICE]
@@ -536,13 +479,13 @@ def test_instances_of_pools_are_of_the_first_type_with_room_and_keep_their_devic
         pending=deployment(replace(variant(2), launch=pools[0], pools=pools)),
     )  # fmt: skip
     ids = count(1)
-    world = World({}, {}, frozenset(), 0.0, 0, 0.0, lambda: f"i-{next(ids)}")
-    made = plan(endpoint, (), world, rules)
+    given = world(new_id=lambda: f"i-{next(ids)}")
+    made = plan(endpoint, (), given, rules)
     assert [(one.launch.instance_type, one.devices) for one in made.instances] == [
         ("few", (0,)),
         ("many", (1,)),
     ]
     observed = {"i-1": EXITED, "i-2": READY}
-    again = plan(made.endpoint, made.instances, replace(world, observed=observed), rules)
+    again = plan(made.endpoint, made.instances, replace(given, observed=observed), rules)
     (successor,) = [one for one in again.instances if one.replaces == "i-1"]
     assert (successor.launch.instance_type, successor.devices) == ("few", (0,))

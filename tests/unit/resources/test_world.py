@@ -1,17 +1,9 @@
 import pytest
 
-from warmroute.core.machines import Image, InstanceType, ProviderKind
+from tests.unit.resources.planned import RULES, world
+from warmroute.core.machines import Image
 from warmroute.resources.instances import Observed
 from warmroute.resources.records import InstanceRecord, InstanceState, Launch
-from warmroute.resources.world import Rules, World
-
-RULES = Rules(
-    instance_types={
-        "local": InstanceType("local", ProviderKind.LOCAL, image="img"),
-        "fixed": InstanceType("fixed", ProviderKind.STATIC),
-    },
-    images={"img": Image("img", startup_s_max=100.0)},
-)
 
 
 def test_only_servers_of_a_static_type_are_not_ours():
@@ -43,8 +35,8 @@ def test_an_instance_may_take_as_long_as_its_variant_or_its_image_says(startup_s
 )  # fmt: skip
 def test_an_instance_is_gone_when_it_was_stopped_and_nothing_of_it_is_left(state, listed, busy, gone):
     record = InstanceRecord("i-1", "ep", "v", 1, Launch("local", "m"), 1.0, 0.0, 0.0, state)
-    world = World(
-        observed={"i-1": Observed(running=True)} if listed else {}, refused={},
-        busy=frozenset({"i-1"} if busy else ()), now_s=0.0, acked_version=0, since_s=0.0, new_id=str,
-    )  # fmt: skip
-    assert world.is_gone(record) is gone
+    given = world(
+        observed={"i-1": Observed(running=True)} if listed else {},
+        busy=frozenset({"i-1"} if busy else ()),
+    )
+    assert given.is_gone(record) is gone

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.resources.carrying import EXITED, LOADING, READY, RULES, component, specification
+from tests.unit.resources.carrying import RULES, component, specification
+from tests.unit.resources.planned import EXITED, LOADING, READY, world
 from warmroute.core import limits
 from warmroute.resources.components.copies import (
     advance_copies,
@@ -15,22 +16,9 @@ from warmroute.resources.components.copies import (
 )
 from warmroute.resources.components.placement import Placed, host_of
 from warmroute.resources.instances import Failed
-from warmroute.resources.planner import World
 from warmroute.resources.records import UNSTAMPED, CopyNeeds, InstanceRecord, InstanceState, Launch
 
 State = InstanceState
-
-
-def world(now_s=0.0, observed=None, refused=None):
-    return World(
-        observed=observed or {},
-        refused=refused or {},
-        busy=frozenset(),
-        now_s=now_s,
-        acked_version=0,
-        since_s=0.0,
-        new_id=lambda: "new",
-    )
 
 
 def copy(number=1, **changes):
@@ -76,7 +64,7 @@ def test_a_row_of_failures_is_hopeless_when_the_startup_time_is_over(first_s, fa
 
 
 def test_the_time_during_which_control_was_away_does_not_count():
-    given = replace(world(200.0, {"c-1": EXITED}), since_s=150.0)
+    given = replace(world(200.0, observed={"c-1": EXITED}), since_s=150.0)
     _, (failed,) = advance_copies([copy(first_s=0.0, attempt=2)], given, RULES)
     assert not failed.fatal
 

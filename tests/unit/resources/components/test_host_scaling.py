@@ -4,20 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.resources.carrying import (
-    LOADING,
-    RULES,
-    C,
-    Life,
-    S,
-    State,
-    carrier,
-    component,
-    specification,
-)
+from tests.unit.resources.carrying import RULES, C, Life, S, State, carrier, component, specification
+from tests.unit.resources.planned import LOADING, world
 from warmroute.core import limits
 from warmroute.resources.components.host_scaling import scale_hosts
-from warmroute.resources.planner import World
 from warmroute.resources.records import HostScaling, InstanceRecord, Launch
 
 
@@ -203,8 +193,9 @@ def test_a_host_of_an_unknown_type_is_no_place_to_move_to():
 
 def test_an_endpoint_that_never_served_is_left_alone():
     ep = Life()
-    world = World({}, {}, frozenset(), 0.0, 0, 0.0, lambda: "new")
-    made = scale_hosts(ep.endpoint, hosts=[], copies=[], components=[], missing=[], world=world, rules=RULES)
+    made = scale_hosts(
+        ep.endpoint, hosts=[], copies=[], components=[], missing=[], world=world(), rules=RULES
+    )
     assert (made.endpoint, made.hosts, made.hopeless) == (ep.endpoint, {}, frozenset())
 
 

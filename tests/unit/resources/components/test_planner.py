@@ -4,17 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.resources.carrying import (
-    EXITED,
-    LOADING,
-    C,
-    Life,
-    S,
-    State,
-    carrier,
-    component,
-    specification,
-)
+from tests.unit.resources.carrying import C, Life, S, State, carrier, component, specification
+from tests.unit.resources.planned import EXITED, LOADING
 from warmroute.resources.components.planner import stamp_component
 from warmroute.resources.records import UNSTAMPED, ComponentRollout, Deployment, Launch, VariantRecord
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.resources.carrying import component, specification
+from tests.unit.resources.planned import world
 from warmroute.core import limits
 from warmroute.resources.components.progress import (
     Wish,
@@ -15,24 +16,10 @@ from warmroute.resources.components.progress import (
 from warmroute.resources.instances import Failed
 from warmroute.resources.lifecycle import ComponentStatus
 from warmroute.resources.metrics.alarms import AlarmState
-from warmroute.resources.planner import World
 from warmroute.resources.records import UNSTAMPED, ComponentRollout, InstanceRecord, Launch
 
 C = ComponentStatus
 ONE, TWO = specification(1), specification(2)
-
-
-def world(now_s=0.0, acked=0, alarms=None):
-    return World(
-        observed={},
-        refused={},
-        busy=frozenset(),
-        now_s=now_s,
-        acked_version=acked,
-        since_s=0.0,
-        new_id=lambda: "new",
-        alarms=alarms or {},
-    )
 
 
 def serving(**changes):
@@ -92,10 +79,10 @@ def test_a_finished_rollout_leaves_the_new_and_a_rollback_the_old():
 def test_a_component_is_in_service_when_every_router_knows_its_copies():
     waiting = confirm_component(serving(status=C.CREATING), {1: 2}, 2, world())
     assert waiting.awaits == UNSTAMPED
-    assert confirm_component(waiting, {1: 2}, 2, world(acked=9)) == waiting
+    assert confirm_component(waiting, {1: 2}, 2, world(acked_version=9)) == waiting
     stamped = replace(waiting, awaits=5)
-    assert confirm_component(stamped, {1: 2}, 2, world(acked=4)) == stamped
-    done = confirm_component(stamped, {1: 2}, 2, world(now_s=7.0, acked=5))
+    assert confirm_component(stamped, {1: 2}, 2, world(acked_version=4)) == stamped
+    done = confirm_component(stamped, {1: 2}, 2, world(now_s=7.0, acked_version=5))
     assert (done.status, done.awaits, done.modified_s) == (C.IN_SERVICE, None, 7.0)
 
 

@@ -4,9 +4,8 @@ import functools
 
 import botocore
 import pytest
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 
+from tests.service_models import load_service_model
 from warmroute.resources.coverage.rows import COVERAGE, DECIDED_WITH
 from warmroute.resources.coverage.tables import Treatment
 from warmroute.resources.operations import OPERATIONS
@@ -14,7 +13,7 @@ from warmroute.resources.operations import OPERATIONS
 
 @functools.cache
 def input_of(service, operation):
-    model = ServiceModel(Loader().load_service_model(service, "service-2"), service)
+    model = load_service_model(service)
     return model.operation_model(operation).input_shape
 
 

@@ -2,9 +2,8 @@
 
 import botocore
 import pytest
-from botocore.loaders import Loader
-from botocore.model import ServiceModel
 
+from tests.service_models import load_service_model
 from warmroute.resources.coverage.rows import DECIDED_WITH
 from warmroute.resources.coverage.scaling_rows import SCALING_COVERAGE
 from warmroute.resources.scaling.operations import SCALING_OPERATIONS
@@ -12,8 +11,7 @@ from warmroute.resources.scaling.operations import SCALING_OPERATIONS
 
 @pytest.fixture(scope="module")
 def service_model():
-    service = "application-autoscaling"
-    return ServiceModel(Loader().load_service_model(service, "service-2"), service)
+    return load_service_model("application-autoscaling")
 
 
 def compare(shape, row, path):

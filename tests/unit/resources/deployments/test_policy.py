@@ -1,5 +1,6 @@
 import pytest
 
+from tests.policies import instances, percent
 from warmroute.resources.deployments.policy import (
     alarm_names,
     bake_s,
@@ -14,14 +15,6 @@ from warmroute.resources.deployments.policy import (
 )
 from warmroute.resources.errors import ApiError
 from warmroute.resources.records import Deployment, Launch, VariantRecord
-
-
-def count(value):
-    return {"Type": "INSTANCE_COUNT", "Value": value}
-
-
-def percent(value):
-    return {"Type": "CAPACITY_PERCENT", "Value": value}
 
 
 def blue_green(kind, **more):
@@ -68,10 +61,16 @@ def test_a_policy_whose_members_fit_together_is_accepted(policy):
     [
         (blue_green("CANARY"), "type CANARY requires CanarySize"),
         (blue_green("LINEAR"), "type LINEAR requires LinearStepSize"),
-        (blue_green("CANARY", CanarySize=count(1), LinearStepSize=count(1)), "LinearStepSize is not allowed"),
-        (blue_green("LINEAR", CanarySize=count(1), LinearStepSize=count(1)), "CanarySize is not allowed"),
+        (
+            blue_green("CANARY", CanarySize=instances(1), LinearStepSize=instances(1)),
+            "LinearStepSize is not allowed",
+        ),
+        (
+            blue_green("LINEAR", CanarySize=instances(1), LinearStepSize=instances(1)),
+            "CanarySize is not allowed",
+        ),
         (blue_green("ALL_AT_ONCE") | roll(), "Only one is allowed"),
-        (blue_green("ALL_AT_ONCE", CanarySize=count(1)), "CanarySize is not allowed with .* ALL_AT_ONCE"),
+        (blue_green("ALL_AT_ONCE", CanarySize=instances(1)), "CanarySize is not allowed with .* ALL_AT_ONCE"),
         (alarms("high", "low"), 'do not exist: "low". There are: "high"'),
     ],
 )
@@ -92,24 +91,24 @@ def test_an_unknown_alarm_is_told_with_those_there_are():
     [
         (blue_green("CANARY", CanarySize=percent(50)), True),
         (blue_green("CANARY", CanarySize=percent(51)), False),
-        (blue_green("CANARY", CanarySize=count(2)), True),
-        (blue_green("CANARY", CanarySize=count(3)), False),
+        (blue_green("CANARY", CanarySize=instances(2)), True),
+        (blue_green("CANARY", CanarySize=instances(3)), False),
         (blue_green("LINEAR", LinearStepSize=percent(10)), True),
         (blue_green("LINEAR", LinearStepSize=percent(9)), False),
         (blue_green("LINEAR", LinearStepSize=percent(50)), True),
         (blue_green("LINEAR", LinearStepSize=percent(51)), False),
-        (blue_green("LINEAR", LinearStepSize=count(1)), True),
-        (blue_green("LINEAR", LinearStepSize=count(3)), False),
+        (blue_green("LINEAR", LinearStepSize=instances(1)), True),
+        (blue_green("LINEAR", LinearStepSize=instances(3)), False),
         (roll(percent(5)), True),
         (roll(percent(4)), False),
         (roll(percent(50)), True),
         (roll(percent(51)), False),
-        (roll(count(2)), True),
-        (roll(count(3)), False),
+        (roll(instances(2)), True),
+        (roll(instances(3)), False),
         (roll(RollbackMaximumBatchSize=percent(100)), True),
         (roll(RollbackMaximumBatchSize=percent(101)), False),
-        (roll(RollbackMaximumBatchSize=count(4)), True),
-        (roll(RollbackMaximumBatchSize=count(5)), False),
+        (roll(RollbackMaximumBatchSize=instances(4)), True),
+        (roll(RollbackMaximumBatchSize=instances(5)), False),
     ],
 )
 def test_sizes_have_bounds(policy, allowed):
@@ -123,14 +122,14 @@ def test_sizes_have_bounds(policy, allowed):
 
 def test_a_batch_below_five_percent_of_many_instances_is_refused():
     with pytest.raises(ApiError, match="1 of the 21 instances"):
-        check_deployment(deployment(roll(count(1)), variant(21)), None)
-    check_deployment(deployment(roll(count(1)), variant(20)), None)
+        check_deployment(deployment(roll(instances(1)), variant(21)), None)
+    check_deployment(deployment(roll(instances(1)), variant(20)), None)
 
 
 def test_one_instance_can_be_rolled_by_percent_and_not_by_count():
     check_deployment(deployment(roll(percent(50)), variant(1)), None)
     with pytest.raises(ApiError, match="CAPACITY_PERCENT serves"):
-        check_deployment(deployment(roll(count(1)), variant(1)), None)
+        check_deployment(deployment(roll(instances(1)), variant(1)), None)
 
 
 def test_only_one_variant_can_be_rolled():
@@ -158,10 +157,10 @@ def test_all_at_once_may_have_other_variants(policy):
         (percent(10), 4, 0.1, 1),
         (percent(50), 5, 0.5, 2),
         (percent(100), 5, 1.0, 5),
-        (count(1), 4, 0.25, 1),
-        (count(3), 4, 0.75, 3),
-        (count(9), 4, 1.0, 4),
-        (count(1), 0, 1.0, 1),
+        (instances(1), 4, 0.25, 1),
+        (instances(3), 4, 0.75, 3),
+        (instances(9), 4, 1.0, 4),
+        (instances(1), 0, 1.0, 1),
         (percent(30), 10, 0.3, 3),
     ],
 )

@@ -2,113 +2,49 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import count
 
 import pytest
 
-from warmroute.core.machines import Image, InstanceType, ProviderKind
+from tests.policies import blue_green, instances, percent, rolling
+from tests.unit.resources import planned
+from tests.unit.resources.planned import EXITED, READY, SICK
 from warmroute.resources.deployments.rollout import begin, shown
 from warmroute.resources.instances import Observed
 from warmroute.resources.lifecycle import EndpointStatus
 from warmroute.resources.metrics.alarms import AlarmState
-from warmroute.resources.planner import plan, stamp
-from warmroute.resources.records import (
-    Deployment,
-    EndpointRecord,
-    InstanceState,
-    Launch,
-    RolloutPhase,
-    VariantRecord,
-)
-from warmroute.resources.world import Rules, World
+from warmroute.resources.records import Deployment, InstanceState, Launch, RolloutPhase, VariantRecord
 
 S, State, P = EndpointStatus, InstanceState, RolloutPhase
-RULES = Rules(
-    instance_types={
-        "local": InstanceType("local", ProviderKind.LOCAL, image="img"),
-        "fixed": InstanceType("fixed", ProviderKind.STATIC),
-    },
-    images={"img": Image("img", startup_s_max=100.0)},
-)
-READY = Observed(running=True, probes=1, ready=True, open_leases=0)
-BUSY = Observed(running=True, probes=1, ready=True, open_leases=3)
-EXITED = Observed(running=False, detail="It ended.")
-SICK = Observed(running=True, probes=9, failures=3, detail="500")
+BUSY = replace(READY, open_leases=3)
 
 
 def variant(instances=4, revision=1, name="v", type_="local", **changes):
     return VariantRecord(name, revision, Launch(type_, f"m{revision}"), instances, **changes)
 
 
-def percent(value):
-    return {"Type": "CAPACITY_PERCENT", "Value": value}
-
-
-def instances(value):
-    return {"Type": "INSTANCE_COUNT", "Value": value}
-
-
-def blue_green(kind="ALL_AT_ONCE", *, bake=10, termination=0, **more):
-    return {
-        "BlueGreenUpdatePolicy": {
-            "TrafficRoutingConfiguration": {"Type": kind, "WaitIntervalInSeconds": bake} | more,
-            "TerminationWaitInSeconds": termination,
-        }
-    }
-
-
-def roll(size, *, bake=10, **more):
-    return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": bake} | more}
-
-
-CANARY = blue_green("CANARY", CanarySize=percent(10), termination=20)
-LINEAR = blue_green("LINEAR", LinearStepSize=percent(50))
-ROLLING = roll(instances(1))
-POLICIES = {"all at once": blue_green(), "canary": CANARY, "linear": LINEAR, "rolling": ROLLING}
+CANARY = blue_green("CANARY", bake=10, CanarySize=percent(10), termination=20)
+LINEAR = blue_green("LINEAR", bake=10, LinearStepSize=percent(50))
+ROLLING = rolling(instances(1), bake=10)
+POLICIES = {"all at once": blue_green(bake=10), "canary": CANARY, "linear": LINEAR, "rolling": ROLLING}
 ALARM = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "high"}]}}
 
 
-class Life:
+class Life(planned.Life):
     """An endpoint in service with one variant, its instances and their servers."""
 
     def __init__(self, *variants):
-        variants = variants or (variant(),)
-        self.endpoint = EndpointRecord(
-            "ep", "arn", S.CREATING, 0.0, 0.0, pending=Deployment("c", variants, 0.0)
-        )
-        self.instances, self.servers, self.alarms = (), {}, {}
-        self.now_s, self.version, self.acked, self.acks = 0.0, 0, 0, True
-        self.ids = count(1)
-        self.next_server, self.refused = (lambda _record: READY), {}
+        super().__init__(*(variants or (variant(),)))
+        self.next_server = lambda _record: READY
         self.least = 99
         self.step(4)
         assert self.endpoint.status is S.IN_SERVICE
 
-    def plan(self):
-        world = World(
-            observed=dict(self.servers), refused=self.refused, busy=frozenset(), now_s=self.now_s,
-            acked_version=self.acked, since_s=0.0, new_id=lambda: f"i-{next(self.ids)}", alarms=self.alarms,
-        )  # fmt: skip
-        made = plan(self.endpoint, self.instances, world, RULES)
-        self.version += 1
-        if made.endpoint is None:
-            self.endpoint, self.instances = None, ()
-            return made
-        self.endpoint, self.instances = stamp(made.endpoint, made.instances, self.version)
-        if self.acks:
-            self.acked = self.version
-        return made
+    def server_of(self, record):
+        return self.next_server(record)
 
     def step(self, steps=1, seconds=0.0):
         for _ in range(steps):
-            if self.endpoint is None:
-                break
-            self.now_s += seconds
-            made = self.plan()
-            for record in made.start:
-                self.servers[record.instance_id] = self.next_server(record)
-            for instance_id in made.stop:
-                self.servers.pop(instance_id, None)
+            super().step(seconds=seconds)
             if self.endpoint is not None:
                 self.least = min(self.least, sum(self.serving.values()))
         return self

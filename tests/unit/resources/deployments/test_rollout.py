@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.policies import blue_green, instances, percent, rolling
 from warmroute.resources.deployments.rollout import (
     base,
     begin,
@@ -37,28 +38,6 @@ def variant(count=4, revision=1, name="v", **changes):
     return VariantRecord(name, revision, Launch("t", f"m{revision}"), count, **changes)
 
 
-def blue_green(kind="ALL_AT_ONCE", *, bake=0, termination=0, bound=None, **more):
-    policy = {
-        "TrafficRoutingConfiguration": {"Type": kind, "WaitIntervalInSeconds": bake} | more,
-        "TerminationWaitInSeconds": termination,
-    }
-    if bound is not None:
-        policy["MaximumExecutionTimeoutInSeconds"] = bound
-    return {"BlueGreenUpdatePolicy": policy}
-
-
-def percent(value):
-    return {"Type": "CAPACITY_PERCENT", "Value": value}
-
-
-def count(value):
-    return {"Type": "INSTANCE_COUNT", "Value": value}
-
-
-def roll(size, *, bake=0, **more):
-    return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": bake} | more}
-
-
 CANARY = blue_green("CANARY", bake=10, CanarySize=percent(10))
 LINEAR = blue_green("LINEAR", bake=10, LinearStepSize=percent(30))
 
@@ -89,7 +68,7 @@ def counts(endpoint):
 @pytest.mark.parametrize(
     ("policy", "in_steps"),
     [(None, False), ({}, False), (blue_green(), False), (blue_green(bake=1), True),
-     (blue_green(termination=1), True), (CANARY, True), (LINEAR, True), (roll(percent(50)), True)],
+     (blue_green(termination=1), True), (CANARY, True), (LINEAR, True), (rolling(percent(50)), True)],
 )  # fmt: skip
 def test_a_deployment_with_waits_or_shares_goes_in_steps(policy, in_steps):
     assert (updating(policy).rollout is not None) is in_steps
@@ -112,7 +91,7 @@ def test_a_repair_with_what_serves_already_goes_all_at_once():
 # --- the steps -----------------------------------------------------------------------------------
 def test_a_canary_has_two_steps():
     assert [step.share["v"] for step in steps(updating(CANARY))] == [0.1, 1.0]
-    sized = blue_green("CANARY", bake=1, CanarySize=count(1))
+    sized = blue_green("CANARY", bake=1, CanarySize=instances(1))
     assert [step.share["v"] for step in steps(updating(sized))] == [0.25, 1.0]
 
 
@@ -120,7 +99,7 @@ def test_a_canary_has_two_steps():
     ("size", "expected"),
     [(percent(10), [n / 10 for n in range(1, 11)]), (percent(30), [0.3, 0.6, 0.9, 1.0]),
      (percent(33), [0.33, 0.66, 0.99, 1.0]), (percent(50), [0.5, 1.0]),
-     (count(1), [0.25, 0.5, 0.75, 1.0])],
+     (instances(1), [0.25, 0.5, 0.75, 1.0])],
 )  # fmt: skip
 def test_linear_steps_add_up(size, expected):
     policy = blue_green("LINEAR", bake=1, LinearStepSize=size)
@@ -135,7 +114,7 @@ def test_blue_green_has_all_new_instances_from_the_first_step_and_all_old_ones_t
 
 
 def test_variants_of_different_sizes_have_steps_of_their_own():
-    policy = blue_green("LINEAR", bake=1, LinearStepSize=count(1))
+    policy = blue_green("LINEAR", bake=1, LinearStepSize=instances(1))
     old = (variant(4), variant(2, name="w"))
     new = (variant(4, 2), variant(2, 2, name="w"))
     assert [step.share for step in steps(updating(policy, old, new))] == [
@@ -146,7 +125,7 @@ def test_variants_of_different_sizes_have_steps_of_their_own():
 @pytest.mark.parametrize(
     ("size", "old", "new", "expected"),
     [
-        (count(1), 4, 4, [(1, 0.25, 3), (2, 0.5, 2), (3, 0.75, 1), (4, 1.0, 0)]),
+        (instances(1), 4, 4, [(1, 0.25, 3), (2, 0.5, 2), (3, 0.75, 1), (4, 1.0, 0)]),
         (percent(50), 4, 4, [(2, 0.5, 2), (4, 1.0, 0)]),
         (percent(40), 5, 5, [(2, 0.4, 3), (4, 0.8, 1), (5, 1.0, 0)]),
         (percent(50), 1, 1, [(1, 1.0, 0)]),
@@ -156,20 +135,20 @@ def test_variants_of_different_sizes_have_steps_of_their_own():
     ],
 )
 def test_rolling_goes_batch_by_batch(size, old, new, expected):
-    made = steps(updating(roll(size), (variant(old),), (variant(new, 2),)))
+    made = steps(updating(rolling(size), (variant(old),), (variant(new, 2),)))
     assert [(step.new["v"], step.share["v"], step.old["v"]) for step in made] == expected
 
 
 def test_a_rolling_update_never_has_less_capacity_than_one_batch_below_the_old():
-    for instances in range(1, 30):
-        made = steps(updating(roll(percent(20)), (variant(instances),), (variant(instances, 2),)))
-        assert all(step.new["v"] + step.old["v"] >= instances for step in made)
-        assert made[-1].new["v"] == instances
+    for count in range(1, 30):
+        made = steps(updating(rolling(percent(20)), (variant(count),), (variant(count, 2),)))
+        assert all(step.new["v"] + step.old["v"] >= count for step in made)
+        assert made[-1].new["v"] == count
 
 
 @pytest.mark.parametrize(("bound", "allowed"), [(620, True), (600, True), (30, False), (31, True)])
 def test_waits_must_be_shorter_than_the_execution_may_take(bound, allowed):
-    endpoint = updating(blue_green("CANARY", bake=10, termination=10, bound=bound, CanarySize=percent(10)))
+    endpoint = updating(blue_green("CANARY", bake=10, termination=10, timeout=bound, CanarySize=percent(10)))
     if allowed:
         check_time(endpoint)
         return
@@ -178,7 +157,7 @@ def test_waits_must_be_shorter_than_the_execution_may_take(bound, allowed):
 
 
 def test_a_deployment_all_at_once_waits_for_nothing():
-    check_time(updating(blue_green(bound=600)))
+    check_time(updating(blue_green(timeout=600)))
 
 
 # --- what it is at -----------------------------------------------------------------------------
@@ -240,7 +219,7 @@ def test_variants_that_keep_their_instances_change_with_the_first_share():
 
 
 def test_a_rolling_update_wants_a_batch_more_than_it_had_and_lets_as_many_go_after_the_bake():
-    endpoint = updating(roll(count(1)))
+    endpoint = updating(rolling(instances(1)))
     wants = [counts(at(endpoint, step, P.BAKING)) for step in range(4)]
     assert [(each["v", 1], each["v", 2]) for each in wants] == [(4, 1), (3, 2), (2, 3), (1, 4)]
 
@@ -248,8 +227,8 @@ def test_a_rolling_update_wants_a_batch_more_than_it_had_and_lets_as_many_go_aft
 def test_nothing_is_waited_for_where_no_instance_is_added():
     assert waits_for(updating(None, new=(variant(3),))) == {}
     assert waits_for(updating(None, new=(variant(5),))) == {("v", 1): 5}
-    assert waits_for(updating(roll(count(1)))) == {("v", 2): 1}
-    assert waits_for(at(updating(roll(count(1))), 2, P.PROVISIONING)) == {("v", 2): 3}
+    assert waits_for(updating(rolling(instances(1)))) == {("v", 2): 1}
+    assert waits_for(at(updating(rolling(instances(1))), 2, P.PROVISIONING)) == {("v", 2): 3}
     assert waits_for(updating(None, active=None)) == {("v", 2): 4}
 
 
@@ -278,12 +257,12 @@ def test_before_the_first_share_there_is_nothing_to_tell_the_routers():
 
 
 def test_a_rolling_update_that_has_let_no_instance_go_goes_back_at_once():
-    back = turn_back(at(updating(roll(count(1))), 0, P.BAKING), {("v", 1): 4, ("v", 2): 1})
+    back = turn_back(at(updating(rolling(instances(1))), 0, P.BAKING), {("v", 1): 4, ("v", 2): 1})
     assert (back.pending, back.rollout) == (None, None)
 
 
 def test_a_rolling_update_gives_back_the_old_instances():
-    endpoint = at(updating(roll(count(1))), 3, P.BAKING)
+    endpoint = at(updating(rolling(instances(1))), 3, P.BAKING)
     serving = {("v", 1): 1, ("v", 2): 4}
     back = turn_back(endpoint, serving)
     assert counts(back) == {("v", 1): 4, ("v", 2): 4}
@@ -300,7 +279,7 @@ def test_a_rolling_update_gives_back_the_old_instances():
 
 
 def test_old_instances_come_back_in_batches_of_their_own():
-    policy = roll(count(2), RollbackMaximumBatchSize=count(1))
+    policy = rolling(instances(2), RollbackMaximumBatchSize=instances(1))
     endpoint = at(updating(policy, (variant(6),), (variant(6, 2),)), 2, P.SHIFTING)
     back = turn_back(endpoint, {("v", 1): 2, ("v", 2): 6})
     assert counts(back)["v", 1] == 3
@@ -309,7 +288,7 @@ def test_old_instances_come_back_in_batches_of_their_own():
 
 
 def test_a_rollback_that_fails_leaves_what_serves():
-    endpoint = at(updating(roll(count(1))), 3, P.BAKING)
+    endpoint = at(updating(rolling(instances(1))), 3, P.BAKING)
     serving = {("v", 1): 1, ("v", 2): 4}
     left = give_up_going_back(turn_back(endpoint, serving), serving)
     assert (left.pending, left.rollout) == (None, None)
@@ -319,7 +298,7 @@ def test_a_rollback_that_fails_leaves_what_serves():
 
 
 def test_a_rollback_that_fails_with_nothing_left_goes_on_trying_to_have_one():
-    endpoint = at(updating(roll(count(1))), 3, P.BAKING)
+    endpoint = at(updating(rolling(instances(1))), 3, P.BAKING)
     left = give_up_going_back(turn_back(endpoint, {}), {})
     assert counts(left) == {("v", 1): 1}
 
@@ -338,7 +317,7 @@ def test_a_repair_shifts_from_both_revisions_to_a_third():
 
 def test_a_rolling_repair_replaces_all_at_once():
     mixed = (variant(1), variant(3, 2))
-    endpoint = updating(roll(count(1), bake=5), new=(variant(revision=3),), mixed=mixed)
+    endpoint = updating(rolling(instances(1), bake=5), new=(variant(revision=3),), mixed=mixed)
     assert [(step.new["v"], step.share["v"]) for step in steps(endpoint)] == [(4, 1.0)]
     back = turn_back(at(endpoint, 0, P.BAKING), {})
     assert (back.pending, back.mixed) == (None, mixed)
