@@ -46,7 +46,7 @@ class _Total:
     def __init__(self, metric: Metric, labels: tuple[str, ...]) -> None:
         self.name = metric.name
         self.labels = _named(metric, labels)
-        self.amount: float = 0
+        self.amount = 0.0
 
 
 class _Series:
