@@ -214,7 +214,7 @@ def test_sessions_that_a_new_router_took_over_replay_from_the_logs_of_both(tmp_p
         sessions = [opened(client) for _ in range(6)]
         assert [counted(client, session) for session in sessions] == [1] * 6
         first = tmp_path / "decisions.jsonl"
-        wait_until(lambda: first.read_text().count('"what":"decide"') == 12)  # written once a second
+        wait_until(lambda: first.read_text().count('"what":"decide"') >= 12)  # written once a second
         killed = other.child("router-0")
         os.kill(killed, signal.SIGKILL)
         wait_until(lambda: other.get("/readyz")[0] == 200 and other.child("router-0") != killed)
