@@ -1,6 +1,7 @@
 """The live router as the simulator sees it."""
 
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,7 +95,8 @@ def test_fleets_come_in_order():
 
 def test_everything_an_engine_has_is_told_as_an_emptied_cache_and_what_is_in_it(monkeypatch):
     made, learnt = chooser("KV_AWARE"), []
-    monkeypatch.setattr(made._router, "learn", lambda event, now_ns: learnt.append((now_ns, event)))
+    router = SimpleNamespace(learn=lambda event, now_ns: learnt.append((now_ns, event)))
+    monkeypatch.setattr(made, "_router", router)
     made.learn(News("instance-1", 4, (BlocksStored(0, 29, 0), BlocksStored(900, 3, 29)), snapshot=True), 7)
     # The second piece is shorter than the way to the end of a text block.
     assert learnt == [
