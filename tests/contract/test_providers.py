@@ -1,6 +1,7 @@
 """What every provider must do, and what the local one does with real processes."""
 
 import asyncio
+import contextlib
 import errno
 import functools
 import json
@@ -114,7 +115,8 @@ def data_dir(tmp_path):
     for directory, stats in found.items():
         if directory.startswith(str(tmp_path)):
             for stat in stats:
-                os.kill(stat.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it ended by itself meanwhile
+                    os.kill(stat.pid, signal.SIGKILL)
 
 
 async def only(provider) -> InstanceFact:

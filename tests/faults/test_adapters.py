@@ -320,8 +320,9 @@ def test_servers_that_die_get_their_adapters_again_before_they_count(local):
         victim = next(pid for pid in descendants_of(server.pid) if str(STUB) in command_line(pid))
         os.kill(victim, signal.SIGKILL)
         results = cluster.load(*ADAPTERS[:3], seconds=4, clients=4)
-        # What ran on the server when it died cannot be sent again; all else is served, if need be later.
-        assert len(failed(results)) <= 4, failed(results)[:5]
+        # What ran on the server when it died cannot be sent again; all else is served, if need be later. A
+        # dying process closes one connection after the other, so a client can meet it twice.
+        assert len(failed(results)) <= 2 * 4, failed(results)[:9]
         assert {name for name, status, _ in results if status == 200} == set(ADAPTERS[:3])
     counters = counters_of(server)
     assert len(counters) == 2

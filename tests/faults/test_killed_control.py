@@ -58,7 +58,7 @@ def attempt(call):
 
 
 def kill_control(server):
-    with contextlib.suppress(LookupError):
+    with contextlib.suppress(LookupError, ProcessLookupError):
         pid = server.child("control")
         os.kill(pid, signal.SIGKILL)
         server.wait_until(lambda: not alive(pid), "control would not die")
