@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -220,7 +221,9 @@ def test_a_server_that_comes_up_while_control_starts_is_waited_for(own_postgres,
         open_store(url, tmp_path, wait_s=0.0)
     assert PASSWORD not in str(refusal.value)
     monkeypatch.setattr(sql, "_AGAIN_S", 0.0)
-    monkeypatch.setattr(sql.time, "sleep", lambda _: own_postgres.start())
+    # Not time.sleep itself: to wait for a process sleeps, too, and would start the server a second time.
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: own_postgres.start())
+    monkeypatch.setattr(sql, "time", clock)
     open_store(url, tmp_path, wait_s=10.0).close()
 
 
